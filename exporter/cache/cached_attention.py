@@ -1,0 +1,189 @@
+"""The cache operator: schema, eager reference and registration with PyTorch.
+
+*Write this step's keys and values at their slots, then attend over the positions that are visible.*
+Every attention of every exported model is one of the four functions of this file; the C++ kernel and the
+core-operator form (`core_form.py`) are other spellings of the same arithmetic and are tested against it.
+
+Shape legend: B cache rows (capacity), b live rows, T step tokens, S slots, E encoder positions, H query heads,
+K key/value heads, G = H / K, D head size, N entries of a bias table.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+NAMESPACE = "fixed_capacity"
+
+_SCHEMAS = {
+    "cached_attention": "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
+    "Tensor positions, Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, "
+    "float? softcap",
+    "cross_attention": "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, float? softcap",
+    "encoder_attention": "Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor? bias_table, "
+    "int bias_origin, float scale, float? softcap",
+    "write_cross": "Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor lengths",
+}
+
+
+def attend(query_BHTD: Tensor, keys_BKSD: Tensor, values_BKSD: Tensor, visible_BTS: Tensor, scale: float,
+           softcap: float | None = None, bias_BHTS: Tensor | None = None) -> Tensor:
+    """Masked softmax attention in fp32 with grouped heads; a query that sees nothing yields exactly 0.
+
+    Returns `[b, T, H, D]`, the layout that the output projection reads.
+    """
+    groups = query_BHTD.shape[1] // keys_BKSD.shape[1]
+    keys_BHSD = keys_BKSD.repeat_interleave(groups, dim=1).float()
+    values_BHSD = values_BKSD.repeat_interleave(groups, dim=1).float()
+    scores = query_BHTD.float() @ keys_BHSD.transpose(-1, -2) * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias_BHTS is not None:
+        scores = scores + bias_BHTS
+    visible = visible_BTS[:, None]
+    scores = scores.masked_fill(~visible, torch.finfo(torch.float32).min / 2)
+    weights = torch.softmax(scores, dim=-1).masked_fill(~visible, 0.0)
+    values_BHSD = values_BHSD.masked_fill(~visible.any(dim=2)[..., None], 0.0)  # stale slots may hold anything
+    return (weights @ values_BHSD).transpose(1, 2).to(query_BHTD.dtype).contiguous()
+
+
+def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Tensor:
+    """Relative bias `[b, H, T, S]` of query-minus-key distances, clamped to the ends of the table."""
+    index = (distances_BTS + origin).clamp(0, table_HN.shape[1] - 1)
+    return table_HN[:, index].transpose(0, 1)
+
+
+def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
+    """Position held by each slot, `[b, S]`: `end - 1 - ((end - 1 - s) mod slots)`; negative = never written."""
+    last_B1 = ends_B[:, None] - 1
+    return last_B1 - torch.remainder(last_B1 - torch.arange(slots, device=ends_B.device), slots)
+
+
+def _check_step(query: Tensor, key: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor) -> None:
+    step_tokens, slots = query.shape[2], key_cache.shape[2]
+    if query.shape[0] > key_cache.shape[0]:
+        raise ValueError(f"{query.shape[0]} rows were given and the cache holds {key_cache.shape[0]}")
+    if step_tokens > slots:
+        raise ValueError(f"a step of {step_tokens} tokens was given and the cache has {slots} slots")
+    if query.shape[1] % key.shape[1] or key.shape[1] != key_cache.shape[1]:
+        raise ValueError(f"{query.shape[1]} query and {key.shape[1]} key heads do not fit {key_cache.shape[1]} heads")
+    if bool((positions < 0).any()) or bool((step_lengths < 0).any()) or bool((step_lengths > step_tokens).any()):
+        raise ValueError("positions must be >= 0 and step lengths within 0..step tokens")
+
+
+def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
+                     positions: Tensor, step_lengths: Tensor, bias_table: Tensor | None, bias_origin: int,
+                     window: int | None, scale: float, softcap: float | None) -> Tensor:
+    """Write a step into the ring and attend over it (eager reference; mutates the caches).
+
+    query `[b, H, T, D]`, key/value `[b, K, T, D]`, caches `[B, K, S, D]`, positions/step_lengths int64 `[b]`.
+    Row i writes tokens `t < step_lengths[i]` at slot `(positions[i] + t) mod S` and its query at position q sees
+    positions p with `0 <= p <= q` and `q - p < window`. Raises ValueError when the step does not fit.
+    """
+    _check_step(query, key, key_cache, positions, step_lengths)
+    batch, step_tokens, slots = query.shape[0], query.shape[2], key_cache.shape[2]
+    steps_T = torch.arange(step_tokens, device=query.device)
+    for row in range(batch):
+        count = int(step_lengths[row])
+        slot_index = (positions[row] + steps_T[:count]) % slots
+        key_cache[row, :, slot_index] = key[row, :, :count].to(key_cache.dtype)
+        value_cache[row, :, slot_index] = value[row, :, :count].to(value_cache.dtype)
+    positions_BS = slot_positions(positions + step_lengths, slots)
+    queries_BT = positions[:, None] + steps_T
+    distances_BTS = queries_BT[:, :, None] - positions_BS[:, None, :]
+    visible_BTS = (positions_BS >= 0)[:, None, :] & (distances_BTS >= 0)
+    if window is not None:
+        visible_BTS = visible_BTS & (distances_BTS < window)
+    visible_BTS = visible_BTS & (steps_T < step_lengths[:, None])[:, :, None]
+    bias = None if bias_table is None else bias_from_table(bias_table, distances_BTS, bias_origin)
+    return attend(query, key_cache[:batch], value_cache[:batch], visible_BTS, scale, softcap, bias)
+
+
+def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
+                    softcap: float | None) -> Tensor:
+    """Attend over the first `lengths[i]` slots of each row; a row of length 0 yields 0."""
+    batch, slots = query.shape[0], key_cache.shape[2]
+    visible_BS = torch.arange(slots, device=query.device) < lengths[:, None]
+    visible_BTS = visible_BS[:, None, :].expand(batch, query.shape[2], slots)
+    return attend(query, key_cache[:batch], value_cache[:batch], visible_BTS, scale, softcap)
+
+
+def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, bias_table: Tensor | None,
+                      bias_origin: int, scale: float, softcap: float | None) -> Tensor:
+    """Bidirectional attention within the first `lengths[i]` positions; padding queries yield 0."""
+    places_E = torch.arange(query.shape[2], device=query.device)
+    inside_BE = places_E < lengths[:, None]
+    visible_BTS = inside_BE[:, :, None] & inside_BE[:, None, :]
+    bias = None
+    if bias_table is not None:
+        distances_1TS = (places_E[:, None] - places_E[None, :])[None]
+        bias = bias_from_table(bias_table, distances_1TS, bias_origin)
+    return attend(query, key, value, visible_BTS, scale, softcap, bias)
+
+
+def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor) -> Tensor:
+    """Write encoder keys/values `[b, K, E, D]` of the live positions to slots `0..lengths[i]-1`; returns lengths."""
+    if key.shape[0] > key_cache.shape[0] or key.shape[2] > key_cache.shape[2]:
+        raise ValueError(
+            f"{key.shape[0]} rows of {key.shape[2]} positions were given and the cross cache holds "
+            f"{key_cache.shape[0]} rows of {key_cache.shape[2]}"
+        )
+    for row, count in enumerate(lengths.tolist()):
+        key_cache[row, :, :count] = key[row, :, :count].to(key_cache.dtype)
+        value_cache[row, :, :count] = value[row, :, :count].to(value_cache.dtype)
+    return lengths.clone()
+
+
+def _meta_btHd(query: Tensor, value: Tensor) -> Tensor:
+    batch, heads, step_tokens = query.shape[:3]
+    return query.new_empty((batch, step_tokens, heads, value.shape[3]))
+
+
+_META = {
+    "cached_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
+    "cross_attention": lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
+    "encoder_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
+    "write_cross": lambda key, value, key_cache, value_cache, lengths: lengths.new_empty(lengths.shape),
+}
+_EAGER = {
+    "cached_attention": cached_attention,
+    "cross_attention": cross_attention,
+    "encoder_attention": encoder_attention,
+    "write_cross": write_cross,
+}
+
+
+def register_operators() -> torch.library.Library | None:
+    """Define `torch.ops.fixed_capacity.*` (functional and `.out`) once per process; None when already defined.
+
+    The returned library must be kept alive by the caller; `operators()` does that.
+    """
+    if hasattr(getattr(torch.ops, NAMESPACE), "cached_attention"):
+        return None
+    library = torch.library.Library(NAMESPACE, "DEF")
+    for name, arguments in _SCHEMAS.items():
+        library.define(f"{name}({arguments}) -> Tensor")
+        library.define(f"{name}.out({arguments}, *, Tensor(z!) out) -> Tensor(z!)")
+        library.impl(name, _EAGER[name], "CPU")
+        library.impl(name, _META[name], "Meta")
+        library.impl(f"{name}.out", _out_variant(name), "CompositeExplicitAutograd")
+    return library
+
+
+def _out_variant(name: str):
+    def run(*arguments, out: Tensor, **keywords) -> Tensor:
+        result = _EAGER[name](*arguments, **keywords)
+        out.resize_(result.shape).copy_(result)
+        return out
+
+    return run
+
+
+_kept_alive: list[torch.library.Library | None] = []
+
+
+def operators():
+    """`torch.ops.fixed_capacity`, defined on first use."""
+    if not _kept_alive:
+        _kept_alive.append(register_operators())
+    return getattr(torch.ops, NAMESPACE)
