@@ -1,0 +1,3 @@
+"""Makes a bundle from a Hugging Face model."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Named recipes: values only."""
+
+from __future__ import annotations
