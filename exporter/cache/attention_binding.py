@@ -1,0 +1,127 @@
+"""How transformers models reach the operator: one attention function, registered under one name.
+
+Each attention module of a model is bound to a role (self, cross, encoder), a cache layer and a spelling. The
+function looks up the binding on the module, so model files run unchanged and never know which spelling runs. No
+mask function is registered under the name: transformers then makes no masks at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+from .cache_layer import CacheLayer
+
+ATTENTION_NAME = "fixed_capacity"
+BINDING_ATTRIBUTE = "fixed_capacity_binding"
+_PASSED_BUT_UNSUPPORTED = ("s_aux",)  # attention sinks
+
+Role = Literal["self", "cross", "encoder"]
+
+
+@dataclass
+class StepContext:
+    """The inputs of the step being run, for attention, position tables and the logit rows to read.
+
+    positions/step_lengths/enc_lengths int64 `[b]`, logit_rows int64 `[b, r]`. `encoding` is true while the
+    encoder's keys and values are being written: decoder self-attention then does nothing.
+    """
+
+    positions: Tensor | None = None
+    step_lengths: Tensor | None = None
+    enc_lengths: Tensor | None = None
+    logit_rows: Tensor | None = None
+    encoding: bool = False
+    written_lengths: list[Tensor] = field(default_factory=list)
+    masks: dict[object, object] = field(default_factory=dict)  # made once per step, shared by layers of one geometry
+
+    def begin(self, **inputs) -> None:
+        """Start a step: every field takes its given value or its default."""
+        self.__init__(**inputs)  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class BiasTable:
+    """A `[H, N]` relative-bias buffer and the index of distance 0 in it."""
+
+    holder: nn.Module
+    origin: int
+
+    @property
+    def table_HN(self) -> Tensor:
+        return self.holder.table_HN
+
+
+@dataclass(frozen=True)
+class Attend:
+    """What one attention call needs besides its tensors."""
+
+    step: StepContext
+    layer: CacheLayer | None
+    bias: BiasTable | None
+    scale: float
+    softcap: float | None
+
+
+class Spelling(Protocol):
+    """One form of the operator (fused kernel or core operators). All return `[b, T, H, Dv]`."""
+
+    flat_caches: bool
+
+    def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
+    def cross_attention(self, call: Attend, query: Tensor) -> Tensor: ...
+    def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
+    def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class AttentionBinding:
+    """Set on an attention module as a plain attribute, so that its layer keeps exactly one name in the model."""
+
+    role: Role
+    spelling: Spelling
+    step: StepContext
+    layer: CacheLayer | None = None
+    bias: BiasTable | None = None
+
+
+def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None,
+              scaling: float | None = None, softcap: float | None = None, **kwargs) -> tuple[Tensor, None]:
+    """The registered attention function: query `[b, H, T, D]`, key/value `[b, K, T, D]` -> `[b, T, H, Dv]`."""
+    unsupported = [name for name in _PASSED_BUT_UNSUPPORTED if kwargs.get(name) is not None]
+    if unsupported:
+        raise ValueError(f"{type(module).__name__} passes {', '.join(unsupported)}, which is not supported")
+    binding: AttentionBinding = getattr(module, BINDING_ATTRIBUTE)
+    step, spelling = binding.step, binding.spelling
+    scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    call = Attend(step, binding.layer, binding.bias, scale, softcap)
+    if binding.role == "encoder":
+        return spelling.encoder_attention(call, query, key, value), None
+    if step.encoding:
+        if binding.role == "cross":
+            step.written_lengths.append(spelling.write_cross(call, key, value))
+        return query.transpose(1, 2), None  # this result reaches nothing: only the cross caches leave `encode`
+    if binding.role == "cross":
+        return spelling.cross_attention(call, query), None
+    return spelling.self_attention(call, query, key, value), None
+
+
+def bind(module: nn.Module, binding: AttentionBinding) -> None:
+    """Attach a binding; `nn.Module.__setattr__` keeps plain objects out of the module tree."""
+    setattr(module, BINDING_ATTRIBUTE, binding)
+
+
+def use_operator(model: nn.Module) -> None:
+    """Switch a transformers model (all of its submodels) to the operator."""
+    AttentionInterface.register(ATTENTION_NAME, attention)
+    model.set_attn_implementation(ATTENTION_NAME)
+
+
+def positions_bT(step: StepContext, step_tokens: int, limit: int | None = None) -> Tensor:
+    """Absolute position of each step token, int64 `[b, T]`; clamped to a table of `limit` rows for padding."""
+    positions = step.positions[:, None] + torch.arange(step_tokens)
+    return positions if limit is None else positions.clamp(max=limit - 1)

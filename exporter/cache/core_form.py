@@ -1,0 +1,88 @@
+"""The cache operator in core operators: the spelling of `--attention portable`.
+
+It runs on any ExecuTorch runtime, without our kernel. Caches are flat, `[B * K * S, D]`, so that a step is written
+by `index_put_` with **one** index tensor, the only form that ExecuTorch's reinplace pass turns into an in-place
+write. Attention covers all B cache rows (queries of rows that are not live repeat the last live row and are
+dropped), because narrowing a cache to the live rows would copy it. Cost grows with the capacity, not with what is
+live: that is what the C++ kernel is for.
+
+Shape legend: as in `cached_attention.py`; b live rows, B cache rows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
+
+
+def write_flat(cache: Tensor, step_bKTD: Tensor, slots_bT: Tensor, written_bT: Tensor, slots: int) -> None:
+    """Write the step's live tokens at their slots of a flat cache; padding writes back what was there."""
+    batch, heads, step_tokens, head_dim = step_bKTD.shape
+    rows_bK = torch.arange(batch)[:, None] * heads + torch.arange(heads)
+    index = (rows_bK[:, :, None] * slots + slots_bT[:, None, :]).reshape(-1)
+    previous = cache.index_select(0, index)
+    written = written_bT[:, None, :, None].expand(batch, heads, step_tokens, 1).reshape(-1, 1)
+    cache.index_put_((index,), torch.where(written, step_bKTD.reshape(-1, head_dim), previous))
+
+
+def attend(query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
+           softcap: float | None) -> Tensor:
+    """Attention over keys/values `[B, K, S, D]` with a float mask-and-bias `[B or 1, H or 1, T, S]` -> `[B, T, H, D]`.
+
+    Scores are computed as keys x query, so that a cache is read in its own layout and never transposed.
+    """
+    rows, heads, step_tokens, head_dim = query_BHTD.shape
+    kv_heads, slots = keys.shape[1], keys.shape[2]
+    groups = heads // kv_heads
+    folded_query = (query_BHTD * scale).reshape(rows * kv_heads, groups * step_tokens, head_dim)
+    flat_keys = keys.reshape(rows * kv_heads, slots, head_dim)
+    scores = torch.bmm(flat_keys, folded_query.transpose(1, 2)).transpose(1, 2)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    scores = scores.reshape(rows, heads, step_tokens, slots) + bias_BHTS
+    weights = torch.softmax(scores, dim=-1).reshape(rows * kv_heads, groups * step_tokens, slots)
+    out = torch.bmm(weights, values.reshape(rows * kv_heads, slots, values.shape[3]))
+    return out.reshape(rows, heads, step_tokens, values.shape[3]).transpose(1, 2)
+
+
+def attend_cache(query_bHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
+                 softcap: float | None) -> Tensor:
+    """`attend` for live rows over the whole of a cache -> `[b, T, H, D]`."""
+    query_BHTD = repeat_last_row(query_bHTD, keys.shape[0])
+    return attend(query_BHTD, keys, values, bias_BHTS, scale, softcap)[: query_bHTD.shape[0]]
+
+
+def repeat_last_row(tensor: Tensor, rows: int) -> Tensor:
+    """`[b, ...]` -> `[rows, ...]`: rows past b repeat row b - 1 (their results are dropped)."""
+    if rows == 1:
+        return tensor
+    return tensor.index_select(0, torch.arange(rows).clamp(max=tensor.shape[0] - 1))
+
+
+def self_mask(positions_b: Tensor, step_lengths_b: Tensor, step_tokens: int, rows: int, slots: int,
+              window: int | None) -> tuple[Tensor, Tensor]:
+    """Float mask `[B, 1, T, S]` and query-minus-key distances int64 `[B, T, S]`, from positions alone."""
+    positions_B = repeat_last_row(positions_b, rows)
+    last_B1 = positions_B[:, None] + repeat_last_row(step_lengths_b, rows)[:, None] - 1
+    held_BS = last_B1 - torch.remainder(last_B1 - torch.arange(slots), slots)
+    queries_BT = positions_B[:, None] + torch.arange(step_tokens)
+    distances = queries_BT[:, :, None] - held_BS[:, None, :]
+    visible = torch.logical_and((held_BS >= 0)[:, None, :], distances >= 0)
+    if window is not None:
+        visible = torch.logical_and(visible, distances < window)
+    return torch.where(visible, 0.0, MASKED_SCORE)[:, None], distances
+
+
+def length_mask(lengths_b: Tensor, rows: int, slots: int) -> Tensor:
+    """Float mask `[B, 1, 1, S]`: the first `lengths[i]` slots are visible."""
+    visible = torch.arange(slots) < repeat_last_row(lengths_b, rows)[:, None]
+    return torch.where(visible, 0.0, MASKED_SCORE)[:, None, None, :]
+
+
+def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Tensor:
+    """Relative bias `[B, H, T, S]`; one flat lookup, transposed to heads first."""
+    index = (distances_BTS + origin).clamp(0, table_HN.shape[1] - 1)
+    looked_up = table_HN.transpose(0, 1).index_select(0, index.reshape(-1))
+    return looked_up.reshape(*distances_BTS.shape, table_HN.shape[0]).permute(0, 3, 1, 2)

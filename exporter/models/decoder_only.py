@@ -1,0 +1,35 @@
+"""Decoder-only models: Llama, Qwen, Mistral, SmolLM, Gemma, GPT-2."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from exporter.cache.attention_binding import positions_bT
+from exporter.spec.capacity_plan import CapacityPlan
+
+from .fixed_capacity_model import FixedCapacityModel, attention_modules
+
+
+def build(model: PreTrainedModel, plan: CapacityPlan, attention: str) -> dict[str, nn.Module]:
+    """The methods of a decoder-only program: `decode`."""
+    root = FixedCapacityModel(model, plan, attention)
+    for _, module in attention_modules(model):
+        root.bind_attention(module, "self", root.self_layers[plan.cache_of_layer(module.layer_idx)])
+    return {"decode": DecoderOnlyDecode(root)}
+
+
+class DecoderOnlyDecode(nn.Module):
+    """`decode(tokens[b,t], positions[b], step_lengths[b], logit_rows[b,r]) -> logits[b,r,V]`."""
+
+    def __init__(self, root: FixedCapacityModel) -> None:
+        super().__init__()
+        self.root = root
+
+    def forward(self, tokens: Tensor, positions: Tensor, step_lengths: Tensor, logit_rows: Tensor) -> Tensor:
+        root = self.root
+        root.step.begin(positions=positions, step_lengths=step_lengths, logit_rows=logit_rows)
+        position_ids = positions_bT(root.step, tokens.shape[1], root.plan.position_limit)
+        out = root.model(input_ids=tokens, position_ids=position_ids, cache=root.self_cache(), use_cache=True)
+        return out.logits.to(torch.float32)
