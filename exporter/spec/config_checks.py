@@ -1,0 +1,148 @@
+"""Every fact of a config that the exporter does not support, found in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from exporter.spec.families import FAMILIES, KNOWN_OBSTACLES, Family
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+SUPPORTED_LAYER_TYPES = ("full_attention", "sliding_attention")
+# Those whose frequencies do not change while a sequence grows ("dynamic" and "longrope" do).
+SUPPORTED_ROPE_TYPES = ("default", "linear", "llama3", "yarn")
+_INNER_MODALITIES = ("vision_config", "audio_config", "image_config", "video_config")
+
+
+def config_faults(config: PretrainedConfig) -> list[str]:
+    """Everything missing or unsupported in `config`; empty when the model can be exported."""
+    family = FAMILIES.get(config.model_type)
+    faults = _type_faults(config) if family is None else _family_faults(config, family)
+    for check in (_modality_faults, _rope_faults, _layer_faults, _feature_faults, _quantization_faults):
+        faults += check(config)
+    return faults
+
+
+def _type_faults(config: PretrainedConfig) -> list[str]:
+    obstacle = KNOWN_OBSTACLES.get(config.model_type)
+    reason = f" ({obstacle})" if obstacle else ""
+    if config.is_encoder_decoder:
+        return [f"encoder-decoder not supported{reason}; supported types: {', '.join(FAMILIES)}"]
+    return [f"not supported{reason}; supported types: {', '.join(FAMILIES)}"]
+
+
+def _family_faults(config: PretrainedConfig, family: Family) -> list[str]:
+    faults = []
+    has_encoder = family.kind != "decoder_only"
+    if bool(config.is_encoder_decoder) != has_encoder:
+        faults.append(f"is_encoder_decoder is {config.is_encoder_decoder}, expected {has_encoder}")
+    needed = ["vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"]
+    needed += [
+        name
+        for name in (
+            family.decoder_positions,
+            family.encoder_positions,
+            family.encoder_length,
+            family.decoder_layers,
+        )
+        if name is not None
+    ]
+    if has_encoder and family.encoder_length is None and not family.relative_bias:
+        needed += ["decoder_layers", "decoder_attention_heads"]
+    if family.kind == "speech_seq2seq":
+        needed += ["num_mel_bins", "decoder_layers", "decoder_attention_heads"]
+    if family.relative_bias:
+        needed += ["d_kv", "relative_attention_num_buckets", "relative_attention_max_distance"]
+    for name in dict.fromkeys(needed):
+        value = getattr(config, name, None)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            faults.append(f"{name} is {value}, expected a positive whole number")
+    return faults
+
+
+def _modality_faults(config: PretrainedConfig) -> list[str]:
+    return [
+        f"it has a {name.removesuffix('_config')} input, only text and Whisper speech are supported"
+        for name in _INNER_MODALITIES
+        if getattr(config, name, None) is not None
+    ]
+
+
+def _rope_faults(config: PretrainedConfig) -> list[str]:
+    """Rotary parameters are one dict, or one dict per layer type."""
+    parameters = getattr(_text_config(config), "rope_parameters", None) or {}
+    nested = [value for value in parameters.values() if isinstance(value, dict)]
+    kinds = {str(entry.get("rope_type", "default")) for entry in nested or [parameters]}
+    return [
+        f"rope type {kind} is not supported (supported: {', '.join(SUPPORTED_ROPE_TYPES)})"
+        for kind in sorted(kinds - set(SUPPORTED_ROPE_TYPES))
+    ]
+
+
+def _layer_faults(config: PretrainedConfig) -> list[str]:
+    from transformers.cache_utils import get_layer_types_and_kwargs
+
+    text_config = _text_config(config)
+    if not isinstance(getattr(text_config, "num_hidden_layers", None), int):
+        return []
+    types, arguments = get_layer_types_and_kwargs(text_config)
+    faults = [
+        f"attention of type {kind} in layers {_ranges(i for i, name in enumerate(types) if name == kind)}"
+        for kind in dict.fromkeys(types)
+        if kind not in SUPPORTED_LAYER_TYPES
+    ]
+    no_window = [
+        index
+        for index, (kind, argument) in enumerate(zip(types, arguments, strict=True))
+        if kind == "sliding_attention" and not argument.get("sliding_window")
+    ]
+    if no_window:
+        faults.append(f"sliding_window is missing for layers {_ranges(no_window)}")
+    return faults
+
+
+def _feature_faults(config: PretrainedConfig) -> list[str]:
+    text_config = _text_config(config)
+    faults = []
+    if getattr(text_config, "use_bidirectional_attention", None):
+        faults.append("bidirectional attention in the decoder is not supported")
+    if getattr(text_config, "add_cross_attention", False) and not config.is_encoder_decoder:
+        faults.append("cross-attention without an encoder is not supported")
+    if _count(text_config, "num_kv_shared_layers"):
+        faults.append("layers that share keys and values are not supported")
+    if max(_count(text_config, "num_local_experts"), _count(text_config, "num_experts")) > 1:
+        faults.append("mixture of experts is not supported")
+    return faults
+
+
+def _quantization_faults(config: PretrainedConfig) -> list[str]:
+    quantization: Any = getattr(config, "quantization_config", None)
+    if quantization is None:
+        return []
+    settings = quantization if isinstance(quantization, dict) else quantization.to_dict()
+    method = getattr(settings.get("quant_method"), "value", settings.get("quant_method"))
+    if method == "gguf":
+        return []
+    return [f"weights quantized with {method} are not supported; use the original checkpoint or a .gguf file"]
+
+
+def _text_config(config: PretrainedConfig) -> PretrainedConfig:
+    return config.get_text_config(decoder=True)
+
+
+def _count(config: PretrainedConfig, attribute: str) -> int:
+    value = getattr(config, attribute, None)
+    return value if isinstance(value, int) else 0
+
+
+def _ranges(indices: Iterable[int]) -> str:
+    """`0-2, 5` for 0, 1, 2, 5."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

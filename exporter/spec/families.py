@@ -1,0 +1,74 @@
+"""What a config does not say about itself: which attributes of a model type carry the facts.
+
+A row is a kind of position scheme and encoder, not a checkpoint; everything else is read from the config.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ModelKind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where a model type keeps its facts.
+
+    Attributes:
+        kind: what the model consumes and produces.
+        decoder_positions: config attribute with the number of decoder positions; None: relative, unlimited.
+        encoder_positions: the same for the encoder's input; None: relative, unlimited, or no encoder.
+        encoder_length: config attribute with the fixed encoder output length; None: one output per token.
+        decoder_layers: config attribute with the number of decoder layers, where the text config hides it.
+        relative_bias: self-attention adds a learned bias per distance, shared by all layers of a stack.
+        source_frames_per_position: input frames that become one encoder position (speech).
+    """
+
+    kind: ModelKind
+    decoder_positions: str | None
+    encoder_positions: str | None = None
+    encoder_length: str | None = None
+    decoder_layers: str | None = None
+    relative_bias: bool = False
+    source_frames_per_position: int = 1
+
+
+_ROTARY = Family("decoder_only", decoder_positions="max_position_embeddings")
+_RELATIVE_SEQ2SEQ = Family(
+    "text_seq2seq", decoder_positions=None, decoder_layers="num_decoder_layers", relative_bias=True
+)
+_TABLE_SEQ2SEQ = Family(
+    "text_seq2seq", decoder_positions="max_position_embeddings", encoder_positions="max_position_embeddings"
+)
+
+FAMILIES: dict[str, Family] = {
+    "t5": _RELATIVE_SEQ2SEQ,
+    "mt5": _RELATIVE_SEQ2SEQ,
+    "bart": _TABLE_SEQ2SEQ,
+    "mbart": _TABLE_SEQ2SEQ,
+    "marian": _TABLE_SEQ2SEQ,
+    "pegasus": _TABLE_SEQ2SEQ,
+    "whisper": Family(
+        "speech_seq2seq",
+        decoder_positions="max_target_positions",
+        encoder_length="max_source_positions",
+        source_frames_per_position=2,  # the second convolution has stride 2
+    ),
+    "llama": _ROTARY,
+    "qwen2": _ROTARY,
+    "qwen3": _ROTARY,
+    "mistral": _ROTARY,
+    "gemma2": _ROTARY,
+    "gemma3_text": _ROTARY,
+    "gpt2": Family("decoder_only", decoder_positions="n_positions"),
+}
+
+# Well-known model types that look supported but are not, and the fact that stands in the way.
+KNOWN_OBSTACLES: dict[str, str] = {
+    "gpt_oss": "learned attention sinks",
+    "llama4": "chunked attention",
+    "llama4_text": "chunked attention",
+    "umt5": "a relative bias of its own in every layer",
+    "gemma3": "an image encoder; export its text model (gemma3_text)",
+}

@@ -1,0 +1,41 @@
+"""One error for all faults: a user who fixes a message should not meet the next one on the second run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime_shims.contract.errors import UserInputError
+
+
+class SpecError(UserInputError):
+    """A recipe, model or plan that cannot be exported.
+
+    `faults` holds one sentence fragment per fault; the message is a single line that joins them.
+    """
+
+    def __init__(self, subject: str, faults: Sequence[str]) -> None:
+        self.subject = subject
+        self.faults = tuple(faults)
+        super().__init__(f"{subject}: {'; '.join(self.faults)}")
+
+
+class RecipeError(SpecError):
+    """A recipe whose values are wrong, or are not available in this version."""
+
+
+class UnsupportedModelError(SpecError):
+    """A model whose config lacks facts or asks for something the exporter does not build."""
+
+
+class ModelSourceError(SpecError):
+    """A model that cannot be found, read or loaded completely."""
+
+
+class PlanError(SpecError):
+    """Limits that the model or the memory budget does not allow."""
+
+
+def raise_if_any(error: type[SpecError], subject: str, faults: Sequence[str]) -> None:
+    """Raise `error` with every fault, or return when there is none."""
+    if faults:
+        raise error(subject, faults)

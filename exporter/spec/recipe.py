@@ -1,0 +1,155 @@
+"""`Recipe`: what the user asks for. Values live in `recipes/`; this file only says which are possible."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from exporter.spec.faults import PlanError, RecipeError, raise_if_any
+from exporter.spec.limits import limit_faults
+from runtime_shims.contract.manifest import ResolvedRecipe
+
+if TYPE_CHECKING:
+    from exporter.spec.model_spec import ModelSpec
+
+Attention = Literal["fused", "portable"]
+
+BACKENDS = ("xnnpack", "portable")
+PLANNED_BACKENDS = ("onnx",)
+ATTENTIONS = ("fused", "portable")
+QUANTIZATIONS = ("none",)
+PLANNED_QUANTIZATIONS = ("8da8w", "8da4w")
+DTYPES = ("float32",)
+PLANNED_DTYPES = ("float16",)
+
+DEFAULT_CONTEXT = 2048
+DEFAULT_ENCODER = 512
+DEFAULT_TEXT_DECODER = 256
+DEFAULT_CHUNK_DECODER_ONLY = 128
+DEFAULT_CHUNK_SEQ2SEQ = 16
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One export, as asked for. `None` means "decide from the model", which `resolve` does.
+
+    Attributes:
+        model: Hub id, short alias, local directory or `.gguf` file; a geometry name with `random_weights`.
+        max_batch: most rows one program call serves.
+        max_enc: most encoder output positions (encoder-decoder only).
+        max_dec: most decoder positions; the context of a decoder-only model.
+        max_draft: most draft tokens verified in one step.
+        prefill_chunk: prompt tokens consumed by one step.
+        backends: one program is written for each.
+        attention: the fused operator or its form in core operators.
+        quantize, dtype: weight format and arithmetic.
+        draft: how draft tokens are proposed.
+        random_weights, seed: seeded weights instead of a checkpoint.
+
+    Raises:
+        RecipeError: names every wrong value at once.
+    """
+
+    model: str
+    max_batch: int = 1
+    max_enc: int | None = None
+    max_dec: int | None = None
+    max_draft: int = 4
+    prefill_chunk: int | None = None
+    backends: tuple[str, ...] = ("xnnpack",)
+    attention: Attention | None = None
+    quantize: str = "none"
+    dtype: str = "float32"
+    draft: str | None = None
+    random_weights: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        raise_if_any(RecipeError, "recipe", self._faults())
+
+    def _faults(self) -> list[str]:
+        faults = [] if isinstance(self.model, str) and self.model.strip() else ["MODEL is empty"]
+        faults += _below("--max-batch", self.max_batch, 1)
+        faults += _below("--max-draft", self.max_draft, 0)
+        faults += _below("--seed", self.seed, 0)
+        for option, value in (
+            ("--max-enc", self.max_enc),
+            ("--max-dec", self.max_dec),
+            ("--prefill-chunk", self.prefill_chunk),
+        ):
+            faults += [] if value is None else _below(option, value, 1)
+        faults += self._backend_faults()
+        if self.attention is not None:
+            faults += _not_one_of("--attention", self.attention, ATTENTIONS)
+        faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS, PLANNED_QUANTIZATIONS)
+        faults += _not_one_of("--dtype", self.dtype, DTYPES, PLANNED_DTYPES)
+        if self.draft is not None:
+            faults.append(f"--draft {self.draft} is not available in this version; leave it out")
+        return faults
+
+    def _backend_faults(self) -> list[str]:
+        if isinstance(self.backends, str) or not self.backends:
+            return [f"--backend needs at least one of {', '.join(BACKENDS)}"]
+        if len(set(self.backends)) != len(self.backends):
+            return [f"--backend is given twice in {', '.join(self.backends)}"]
+        return [
+            fault
+            for backend in self.backends
+            for fault in _not_one_of("--backend", backend, BACKENDS, PLANNED_BACKENDS)
+        ]
+
+    def resolve(self, spec: ModelSpec, *, default_attention: Attention = "fused") -> ResolvedRecipe:
+        """Decide everything that was left open, from the model's own limits.
+
+        `default_attention` is used when the recipe names none: "portable" where the operator library is absent.
+
+        Raises:
+            PlanError: a limit that the model does not allow; names every one at once.
+        """
+        max_dec = self.max_dec if self.max_dec is not None else _default_max_dec(spec)
+        chunk = DEFAULT_CHUNK_DECODER_ONLY if spec.kind == "decoder_only" else DEFAULT_CHUNK_SEQ2SEQ
+        resolved = ResolvedRecipe(
+            model=self.model,
+            max_batch=self.max_batch,
+            max_enc=self.max_enc if self.max_enc is not None else _default_max_enc(spec),
+            max_dec=max_dec,
+            max_draft=self.max_draft,
+            prefill_chunk=self.prefill_chunk if self.prefill_chunk is not None else min(chunk, max_dec),
+            backends=self.backends,
+            attention=self.attention or default_attention,
+            quantize=self.quantize,
+            dtype=self.dtype,
+            draft=self.draft,
+        )
+        raise_if_any(PlanError, self.model, limit_faults(spec, resolved))
+        return resolved
+
+
+def _default_max_dec(spec: ModelSpec) -> int:
+    if spec.kind == "speech_seq2seq" and spec.max_positions is not None:
+        return spec.max_positions
+    default = DEFAULT_CONTEXT if spec.kind == "decoder_only" else DEFAULT_TEXT_DECODER
+    return default if spec.max_positions is None else min(spec.max_positions, default)
+
+
+def _default_max_enc(spec: ModelSpec) -> int | None:
+    if spec.encoder is None:
+        return None
+    if spec.encoder.fixed_length is not None:
+        return spec.encoder.fixed_length
+    limit = spec.encoder.max_positions
+    return DEFAULT_ENCODER if limit is None else min(limit, DEFAULT_ENCODER)
+
+
+def _below(option: str, value: object, minimum: int) -> list[str]:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
+        return []
+    return [f"{option} {value} is not allowed; use a whole number of at least {minimum}"]
+
+
+def _not_one_of(option: str, value: str, known: Collection[str], planned: Collection[str] = ()) -> list[str]:
+    if value in known:
+        return []
+    reason = "is not available in this version" if value in planned else "is unknown"
+    return [f"{option} {value} {reason}; available: {', '.join(known)}"]
