@@ -5,6 +5,8 @@ A message says what was given, what is allowed, and which option or act changes 
 caused by an argument are `ValueError`s too, so that callers need not know this module.
 """
 
+# ruff: noqa: N818 - the names say what happened; the base class ends in Error
+
 from __future__ import annotations
 
 from collections.abc import Sequence
