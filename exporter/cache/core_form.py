@@ -24,7 +24,7 @@ def write_flat(cache: Tensor, step_bKTD: Tensor, slots_bT: Tensor, written_bT: T
     index = (rows_bK[:, :, None] * slots + slots_bT[:, None, :]).reshape(-1)
     previous = cache.index_select(0, index)
     written = written_bT[:, None, :, None].expand(batch, heads, step_tokens, 1).reshape(-1, 1)
-    cache.index_put_((index,), torch.where(written, step_bKTD.reshape(-1, head_dim), previous))
+    cache.index_put_((index,), torch.where(written, step_bKTD.contiguous().reshape(-1, head_dim), previous))
 
 
 def attend(query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
@@ -33,18 +33,28 @@ def attend(query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, 
 
     Scores are computed as keys x query, so that a cache is read in its own layout and never transposed.
     """
-    rows, heads, step_tokens, head_dim = query_BHTD.shape
-    kv_heads, slots = keys.shape[1], keys.shape[2]
-    groups = heads // kv_heads
-    folded_query = (query_BHTD * scale).reshape(rows * kv_heads, groups * step_tokens, head_dim)
-    flat_keys = keys.reshape(rows * kv_heads, slots, head_dim)
-    scores = torch.bmm(flat_keys, folded_query.transpose(1, 2)).transpose(1, 2)
+    kv_heads, step_tokens = keys.shape[1], query_BHTD.shape[2]
+    folded_query = fold_groups(query_BHTD.contiguous() * scale, kv_heads)
+    scores = torch.bmm(keys.flatten(0, 1), folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    scores = scores.reshape(rows, heads, step_tokens, slots) + bias_BHTS
-    weights = torch.softmax(scores, dim=-1).reshape(rows * kv_heads, groups * step_tokens, slots)
-    out = torch.bmm(weights, values.reshape(rows * kv_heads, slots, values.shape[3]))
-    return out.reshape(rows, heads, step_tokens, values.shape[3]).transpose(1, 2)
+    scores = unfold_groups(scores, kv_heads, step_tokens) + bias_BHTS
+    weights = fold_groups(torch.softmax(scores, dim=-1), kv_heads)
+    out = torch.bmm(weights, values.flatten(0, 1))
+    return unfold_groups(out, kv_heads, step_tokens).transpose(1, 2).contiguous()
+
+
+def fold_groups(tensor_BHTX: Tensor, kv_heads: int) -> Tensor:
+    """`[B, K * G, T, X]` -> `[B * K, G * T, X]`.
+
+    Flattened a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
+    """
+    return tensor_BHTX.unflatten(1, (kv_heads, -1)).flatten(2, 3).flatten(0, 1)
+
+
+def unfold_groups(tensor: Tensor, kv_heads: int, step_tokens: int) -> Tensor:
+    """`[B * K, G * T, X]` -> `[B, K * G, T, X]`."""
+    return tensor.unflatten(1, (-1, step_tokens)).unflatten(0, (-1, kv_heads)).flatten(1, 2)
 
 
 def attend_cache(query_bHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
@@ -85,4 +95,4 @@ def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Ten
     """Relative bias `[B, H, T, S]`; one flat lookup, transposed to heads first."""
     index = (distances_BTS + origin).clamp(0, table_HN.shape[1] - 1)
     looked_up = table_HN.transpose(0, 1).index_select(0, index.reshape(-1))
-    return looked_up.reshape(*distances_BTS.shape, table_HN.shape[0]).permute(0, 3, 1, 2)
+    return looked_up.reshape(*distances_BTS.shape, table_HN.shape[0]).permute(0, 3, 1, 2).contiguous()

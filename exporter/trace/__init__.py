@@ -1,0 +1,1 @@
+"""Floor 4: the only place that imports `torch.export`."""

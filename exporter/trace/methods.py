@@ -1,0 +1,76 @@
+"""The methods of a program: names, inputs, and how far each input may grow.
+
+Every program of every model is driven by these shapes; the manifest repeats them, the runtimes check against them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from exporter.spec.capacity_plan import CapacityPlan
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of an input: a name and a maximum when it may vary (from 1), else one size."""
+
+    name: str | None
+    maximum: int
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.name is not None and self.maximum > 1
+
+
+@dataclass(frozen=True)
+class MethodInput:
+    """One input tensor. `largest_value` bounds sample values so that a trace never reads past a table."""
+
+    name: str
+    dtype: torch.dtype
+    axes: tuple[Axis, ...]
+
+    def sample(self) -> Tensor:
+        """A contiguous tensor of mid-range dynamic sizes; non-contiguous samples would add stride guards."""
+        sizes = [max(2, axis.maximum // 2) if axis.is_dynamic else axis.maximum for axis in self.axes]
+        if self.dtype.is_floating_point:
+            return torch.zeros(sizes, dtype=self.dtype)
+        return torch.ones(sizes, dtype=self.dtype) if self.name.endswith("lengths") else torch.zeros(
+            sizes, dtype=self.dtype
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method's name, inputs in call order, and output `(name, dtype, axes)`."""
+
+    name: str
+    inputs: tuple[MethodInput, ...]
+    output: MethodInput
+
+
+def program_methods(plan: CapacityPlan) -> tuple[Method, ...]:
+    """The methods of a program for this plan, in the order they are exported."""
+    rows = Axis("b", plan.max_batch)
+    decode_inputs = [
+        MethodInput("tokens", torch.int64, (rows, Axis("t", plan.max_step))),
+        MethodInput("positions", torch.int64, (rows,)),
+        MethodInput("step_lengths", torch.int64, (rows,)),
+        MethodInput("logit_rows", torch.int64, (rows, Axis("r", plan.max_logit_rows))),
+    ]
+    logits = MethodInput("logits", torch.float32, (rows, Axis("r", plan.max_logit_rows), Axis(None, plan.vocab_size)))
+    if plan.kind == "decoder_only":
+        return (Method("decode", tuple(decode_inputs), logits),)
+    enc_lengths = MethodInput("enc_lengths", torch.int64, (rows,))
+    written = MethodInput("written_lengths", torch.int64, (rows,))
+    encode = Method("encode", (_source(plan, rows), enc_lengths), written)
+    return (encode, Method("decode", (*decode_inputs, enc_lengths), logits))
+
+
+def _source(plan: CapacityPlan, rows: Axis) -> MethodInput:
+    if plan.source_shape is None:
+        return MethodInput("input_ids", torch.int64, (rows, Axis("e", plan.max_enc)))
+    return MethodInput("input_features", torch.float32, (rows, *(Axis(None, size) for size in plan.source_shape)))
