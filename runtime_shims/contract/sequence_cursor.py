@@ -88,6 +88,10 @@ class SequenceCursor:
         """
         require_integer("count", count, 0)
         allowed = self.max_rollback(row)
+        if count > self._lengths[row]:
+            raise RollbackTooDeep(
+                f"row {row}: asked to roll back {count} tokens, it holds {self._lengths[row]}"
+            )
         if count > allowed:
             raise RollbackTooDeep(
                 f"row {row}: asked to roll back {count} of {self._lengths[row]} tokens, "
