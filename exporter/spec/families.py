@@ -6,9 +6,8 @@ A row is a kind of position scheme and encoder, not a checkpoint; everything els
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-ModelKind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
+from runtime_shims.contract.manifest import ModelKind
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def _encoder_faults(spec: ModelSpec, max_enc: int | None) -> list[str]:
     if encoder is None:
         if max_enc is None:
             return []
-        return [f"--max-enc {max_enc} has no meaning for {spec.model_type}, which has no encoder; leave it out"]
+        return [f"--max-enc {max_enc} has no meaning for {spec.model_type}: it has no encoder; leave it out"]
     if max_enc is None:
         return ["--max-enc is missing for a model with an encoder"]
     if encoder.fixed_length is not None and max_enc != encoder.fixed_length:

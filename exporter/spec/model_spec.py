@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from exporter.spec.config_checks import config_faults
-from exporter.spec.families import FAMILIES, Family, ModelKind
+from exporter.spec.families import FAMILIES, Family
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
+from exporter.spec.parameters import count_parameters
+from runtime_shims.contract.manifest import ModelKind
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -62,7 +64,7 @@ class EncoderSpec:
 
 @dataclass(frozen=True)
 class RelativeBias:
-    """T5's learned bias per distance: `buckets` learned values per head, the last one from `max_distance` on."""
+    """T5's learned bias: `buckets` values per head; distances from `max_distance` on share the last one."""
 
     buckets: int
     max_distance: int
@@ -79,6 +81,7 @@ class ModelSpec:
         tied_embeddings: the config says that the output head is the input embedding. The loaded model is
             the authority: a checkpoint may carry a head of its own all the same.
         attention_softcap, logit_softcap: `cap * tanh(x / cap)` on scores or on logits.
+        parameter_count: learned values, shared ones once.
     """
 
     kind: ModelKind
@@ -93,6 +96,7 @@ class ModelSpec:
     relative_bias: RelativeBias | None
     attention_softcap: float | None
     logit_softcap: float | None
+    parameter_count: int
 
     @classmethod
     def from_config(cls, config: PretrainedConfig) -> ModelSpec:
@@ -104,6 +108,7 @@ class ModelSpec:
         subject = f"model type {config.model_type}"
         raise_if_any(UnsupportedModelError, subject, config_faults(config))
         family = FAMILIES[config.model_type]
+        tied = _declares_tied(config)
         return cls(
             kind=family.kind,
             model_type=config.model_type,
@@ -113,10 +118,11 @@ class ModelSpec:
             max_positions=_optional_int(config, family.decoder_positions),
             vocab_size=int(getattr(config, "decoder_vocab_size", None) or config.vocab_size),
             hidden_size=int(config.hidden_size),
-            tied_embeddings=_declares_tied(config),
+            tied_embeddings=tied,
             relative_bias=_relative_bias(config) if family.relative_bias else None,
             attention_softcap=_optional_float(config, "attn_logit_softcapping"),
             logit_softcap=_optional_float(config, "final_logit_softcapping"),
+            parameter_count=count_parameters(config, family.kind, head_is_tied=tied),
         )
 
     @property
@@ -169,23 +175,29 @@ def _encoder(config: PretrainedConfig, family: Family) -> EncoderSpec:
     text_config = config.get_text_config(encoder=True)
     _, head_dim = get_head_shapes(text_config)
     fixed_length = _optional_int(config, family.encoder_length)
-    speech = family.kind == "speech_seq2seq" and fixed_length is not None
     return EncoderSpec(
         layers=int(text_config.num_hidden_layers),
         heads=int(text_config.num_attention_heads),
         head_dim=_per_layer(head_dim, 1)[0],
         max_positions=fixed_length or _optional_int(config, family.encoder_positions),
         fixed_length=fixed_length,
-        source_shape=(
-            (int(config.num_mel_bins), (fixed_length or 0) * family.source_frames_per_position) if speech else None
-        ),
-        vocab_size=None if speech else int(config.vocab_size),
+        source_shape=_source_shape(config, family, fixed_length),
+        vocab_size=None if family.kind == "speech_seq2seq" else int(config.vocab_size),
     )
 
 
+def _source_shape(config: PretrainedConfig, family: Family, length: int | None) -> tuple[int, int] | None:
+    if family.kind != "speech_seq2seq" or length is None:
+        return None
+    return int(config.num_mel_bins), length * family.source_frames_per_position
+
+
 def _declares_tied(config: PretrainedConfig) -> bool:
-    """T5 forces `tie_word_embeddings` and keeps what the checkpoint said as `scale_decoder_outputs`; mT5 forces
-    it and forgets (every published mT5 has a head of its own)."""
+    """Whether the checkpoint's config ties the head.
+
+    T5 forces `tie_word_embeddings` and keeps what the checkpoint said as `scale_decoder_outputs`; mT5
+    forces it and forgets (every published mT5 has a head of its own).
+    """
     if config.model_type == "mt5":
         return False
     return bool(getattr(config, "scale_decoder_outputs", config.tie_word_embeddings))

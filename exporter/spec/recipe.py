@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
-from runtime_shims.contract.manifest import ResolvedRecipe
+from runtime_shims.contract.manifest import Attention, ResolvedRecipe
 
 if TYPE_CHECKING:
     from exporter.spec.model_spec import ModelSpec
-
-Attention = Literal["fused", "portable"]
 
 BACKENDS = ("xnnpack", "portable")
 PLANNED_BACKENDS = ("onnx",)
@@ -102,7 +100,8 @@ class Recipe:
     def resolve(self, spec: ModelSpec, *, default_attention: Attention = "fused") -> ResolvedRecipe:
         """Decide everything that was left open, from the model's own limits.
 
-        `default_attention` is used when the recipe names none: "portable" where the operator library is absent.
+        `default_attention` stands in when the recipe names none ("portable" where the operator library
+        is absent).
 
         Raises:
             PlanError: a limit that the model does not allow; names every one at once.

@@ -1,0 +1,241 @@
+"""`CapacityPlan`: one geometry per cache, and every byte they cost, before any tensor exists.
+
+This is the only place where capacities are summed. A cache of `K` key/value heads and `S` slots holds
+`[B, K, S, D]` keys and `[B, K, S, Dv]` values, `B` being `max_batch`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.spec.faults import PlanError, raise_if_any
+from exporter.spec.limits import limit_faults
+from exporter.spec.memory import format_bytes
+from exporter.spec.model_spec import LayerSpec, ModelSpec
+from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
+from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe
+
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class PlannedCache:
+    """The keys and values of one layer.
+
+    Attributes:
+        layer: index of the decoder layer that writes it.
+        dynamic_positions: positions a cache of exact size holds when the sequence is full.
+        static_positions: positions a static cache without a ring holds.
+    """
+
+    layer: int
+    geometry: CacheGeometry | CrossGeometry
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+    dtype: str
+    max_batch: int
+    dynamic_positions: int
+    static_positions: int
+
+    @property
+    def kind(self) -> str:
+        return "cross" if isinstance(self.geometry, CrossGeometry) else self.geometry.kind
+
+    @property
+    def reach(self) -> int:
+        return self.geometry.max_enc if isinstance(self.geometry, CrossGeometry) else self.geometry.reach
+
+    @property
+    def size_bytes(self) -> int:
+        return self.bytes_for(self.geometry.slots)
+
+    def bytes_for(self, positions: int) -> int:
+        """Bytes of `max_batch` rows of keys and values with room for `positions`."""
+        width = self.kv_heads * (self.key_dim + self.value_dim)
+        return self.max_batch * positions * width * ELEMENT_BYTES[self.dtype]
+
+    def entry(self) -> CacheEntry:
+        """The manifest's record of this cache."""
+        return CacheEntry(
+            name=f"{'cross' if self.kind == 'cross' else 'self'}.{self.layer}",
+            layer=self.layer,
+            kind=self.geometry.kind if isinstance(self.geometry, CacheGeometry) else "cross",
+            reach=self.reach,
+            slots=self.geometry.slots,
+            kv_heads=self.kv_heads,
+            key_dim=self.key_dim,
+            value_dim=self.value_dim,
+            dtype=self.dtype,
+            size_bytes=self.size_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """Limits, caches and bytes of one export.
+
+    Attributes:
+        encoder_width: size of one encoder output vector; None without an encoder.
+        position_limit: positions the decoder can address; None when unlimited.
+        source_shape: shape of one row's speech features; None for text.
+        self_caches, cross_caches: one per owning layer, in layer order.
+    """
+
+    kind: ModelKind
+    recipe: ResolvedRecipe
+    vocab_size: int
+    encoder_width: int | None
+    position_limit: int | None
+    source_shape: tuple[int, ...] | None
+    self_caches: tuple[PlannedCache, ...]
+    cross_caches: tuple[PlannedCache, ...]
+    cache_of: tuple[int, ...]
+    parameter_count: int
+
+    @classmethod
+    def build(
+        cls, spec: ModelSpec, recipe: ResolvedRecipe, *, max_memory_bytes: int | None = None
+    ) -> CapacityPlan:
+        """Plan an export; nothing is allocated.
+
+        Raises:
+            PlanError: a limit exceeds the model, or the total exceeds `max_memory_bytes`; lists all.
+        """
+        raise_if_any(PlanError, recipe.model, limit_faults(spec, recipe))
+        max_step = max(recipe.prefill_chunk, recipe.max_draft + 1)
+        owners = spec.cache_owners
+        plan = cls(
+            kind=spec.kind,
+            recipe=recipe,
+            vocab_size=spec.vocab_size,
+            encoder_width=None if spec.encoder is None else spec.hidden_size,
+            position_limit=spec.max_positions,
+            source_shape=None if spec.encoder is None else spec.encoder.source_shape,
+            self_caches=tuple(_self_cache(layer, recipe, max_step) for layer in owners),
+            cross_caches=tuple(_cross_cache(layer, recipe) for layer in owners if layer.has_cross),
+            cache_of=_cache_of(spec),
+            parameter_count=spec.parameter_count,
+        )
+        plan._require_within(max_memory_bytes)
+        return plan
+
+    @property
+    def max_batch(self) -> int:
+        return self.recipe.max_batch
+
+    @property
+    def max_enc(self) -> int | None:
+        return self.recipe.max_enc
+
+    @property
+    def max_step(self) -> int:
+        """Most tokens one call writes per row."""
+        return max(self.recipe.prefill_chunk, self.recipe.max_draft + 1)
+
+    @property
+    def max_logit_rows(self) -> int:
+        """Most step tokens per row that are projected to logits: the drafts and the token before them."""
+        return self.recipe.max_draft + 1
+
+    @property
+    def caches(self) -> tuple[PlannedCache, ...]:
+        return self.self_caches + self.cross_caches
+
+    @property
+    def cache_bytes(self) -> int:
+        return sum(cache.size_bytes for cache in self.caches)
+
+    @property
+    def dynamic_cache_bytes(self) -> int:
+        """What caches of exact size would take once every row is full."""
+        return sum(cache.bytes_for(cache.dynamic_positions) for cache in self.caches)
+
+    @property
+    def static_cache_bytes(self) -> int:
+        """What static caches would take that keep every position on every layer."""
+        return sum(cache.bytes_for(cache.static_positions) for cache in self.caches)
+
+    @property
+    def weights_bytes(self) -> int:
+        return self.parameter_count * ELEMENT_BYTES[self.recipe.dtype]
+
+    @property
+    def logits_bytes(self) -> int:
+        return self.max_batch * self.max_logit_rows * self.vocab_size * ELEMENT_BYTES["float32"]
+
+    @property
+    def total_bytes(self) -> int:
+        """Weights, caches and logits. The other activations are known once the program is lowered."""
+        return self.weights_bytes + self.cache_bytes + self.logits_bytes
+
+    def cache_of_layer(self, layer: int) -> int:
+        """Index in `self_caches` of the cache that decoder layer `layer` reads."""
+        return self.cache_of[layer]
+
+    def limits(self) -> Limits:
+        """The manifest's record of the limits."""
+        return Limits(
+            max_batch=self.max_batch,
+            max_enc=self.max_enc,
+            max_dec=self.recipe.max_dec,
+            max_draft=self.recipe.max_draft,
+            max_step=self.max_step,
+            max_logit_rows=self.max_logit_rows,
+            source_shape=self.source_shape,
+        )
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        """The manifest's record of every cache."""
+        return tuple(cache.entry() for cache in self.caches)
+
+    def _require_within(self, max_memory_bytes: int | None) -> None:
+        if max_memory_bytes is None or self.total_bytes <= max_memory_bytes:
+            return
+        limits = "--max-batch or --max-dec" if self.max_enc is None else "--max-batch, --max-enc or --max-dec"
+        advice = f"lower {limits}, or raise --max-memory"
+        if self.weights_bytes >= max_memory_bytes:
+            advice = "raise --max-memory or choose a smaller model"
+        fault = (
+            f"it needs {format_bytes(self.total_bytes)} (weights {format_bytes(self.weights_bytes)}, caches "
+            f"{format_bytes(self.cache_bytes)}, logits {format_bytes(self.logits_bytes)}), more than "
+            f"--max-memory {format_bytes(max_memory_bytes)}; {advice}"
+        )
+        raise PlanError(self.recipe.model, [fault])
+
+
+def _self_cache(layer: LayerSpec, recipe: ResolvedRecipe, max_step: int) -> PlannedCache:
+    reach = recipe.max_dec if layer.window is None else min(layer.window, recipe.max_dec)
+    return PlannedCache(
+        layer=layer.index,
+        geometry=CacheGeometry(kind=layer.kind, reach=reach, max_step=max_step),
+        kv_heads=layer.kv_heads,
+        key_dim=layer.key_dim,
+        value_dim=layer.value_dim,
+        dtype=recipe.dtype,
+        max_batch=recipe.max_batch,
+        dynamic_positions=reach,
+        static_positions=recipe.max_dec,
+    )
+
+
+def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
+    geometry = CrossGeometry(max_enc=recipe.max_enc or 0)
+    return PlannedCache(
+        layer=layer.index,
+        geometry=geometry,
+        kv_heads=layer.query_heads,
+        key_dim=layer.key_dim,
+        value_dim=layer.value_dim,
+        dtype=recipe.dtype,
+        max_batch=recipe.max_batch,
+        dynamic_positions=geometry.slots,
+        static_positions=geometry.slots,
+    )
+
+
+def _cache_of(spec: ModelSpec) -> tuple[int, ...]:
+    index = {layer.index: position for position, layer in enumerate(spec.cache_owners)}
+    return tuple(
+        index[layer.index if layer.shares_kv_with is None else layer.shares_kv_with] for layer in spec.layers
+    )
