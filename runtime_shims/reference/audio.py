@@ -1,0 +1,117 @@
+"""A sound file to the features that the bundle's speech encoder takes.
+
+Shape legend: N samples, C channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from runtime_shims.contract.bundle_reader import Bundle
+from runtime_shims.contract.errors import UserInputError
+from runtime_shims.reference.text import TOKENIZER_DIRECTORY
+
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class AudioCut:
+    """Which part of a file to use, in seconds; `seconds` None is everything after `start`."""
+
+    start: float
+    seconds: float | None
+
+    def __post_init__(self) -> None:
+        """Raise UserInputError for a negative start or an empty cut."""
+        if self.start < 0:
+            raise UserInputError(f"--audio-start must not be negative, got {self.start:g}")
+        if self.seconds is not None and self.seconds <= 0:
+            raise UserInputError(f"--audio-seconds must be positive, got {self.seconds:g}")
+
+
+class SpeechFeatures:
+    """A bundle's feature extractor."""
+
+    def __init__(self, extractor: Any, source_shape: tuple[int, ...]) -> None:
+        """`extractor` is a transformers feature extractor; `source_shape` what the encoder takes."""
+        self._extractor = extractor
+        self._source_shape = source_shape
+        self.sampling_rate = int(extractor.sampling_rate)
+        self.max_seconds = float(extractor.chunk_length)
+
+    def of_file(self, path: Path, cut: AudioCut) -> Tensor:
+        """Features float32 [1, *source_shape] of one file, padded to the encoder's length."""
+        samples_N = read_mono(path, cut, self.sampling_rate)
+        seconds = len(samples_N) / self.sampling_rate
+        if seconds > self.max_seconds:
+            raise UserInputError(
+                f"{path} has {seconds:.1f} s of sound, the encoder takes at most {self.max_seconds:g} s; "
+                f"cut it with --audio-start and --audio-seconds"
+            )
+        features = self._extractor(
+            samples_N, sampling_rate=self.sampling_rate, return_tensors="np"
+        ).input_features
+        if tuple(features.shape[1:]) != self._source_shape:
+            raise UserInputError(
+                f"the bundle's feature extractor makes {tuple(features.shape[1:])}, the encoder takes "
+                f"{self._source_shape}; export the bundle again"
+            )
+        return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
+
+
+def read_mono(path: Path, cut: AudioCut, sampling_rate: int) -> Samples:
+    """The cut of a sound file as float32 [N] at `sampling_rate` samples per second, channels averaged.
+
+    Raises UserInputError for a file that is missing, not sound, or has nothing in the cut.
+    """
+    import soundfile
+
+    if not path.is_file():
+        raise UserInputError(f"there is no audio file {path}")
+    try:
+        with soundfile.SoundFile(str(path)) as sound:
+            rate = sound.samplerate
+            first = min(round(cut.start * rate), sound.frames)
+            sound.seek(first)
+            wanted = -1 if cut.seconds is None else round(cut.seconds * rate)
+            samples_NC = sound.read(wanted, dtype="float32", always_2d=True)
+            total_seconds = sound.frames / rate
+    except soundfile.SoundFileError as error:
+        raise UserInputError(f"{path} cannot be read as sound; give a WAV, FLAC or OGG file") from error
+    if len(samples_NC) == 0:
+        raise UserInputError(
+            f"{path} has no sound to transcribe: it lasts {total_seconds:g} s, "
+            f"--audio-start is {cut.start:g} s"
+        )
+    return resample(samples_NC.mean(axis=1), rate, sampling_rate)
+
+
+def resample(samples_N: Samples, rate: int, sampling_rate: int) -> Samples:
+    """Samples at another rate; the same array when the rates agree."""
+    if rate == sampling_rate:
+        return samples_N
+    import soxr
+
+    return np.asarray(soxr.resample(samples_N, rate, sampling_rate), dtype=np.float32)
+
+
+def load_speech_features(bundle: Bundle) -> SpeechFeatures:
+    """The feature extractor in the bundle. Raises UserInputError when there is none."""
+    directory = bundle.root / TOKENIZER_DIRECTORY
+    shape = bundle.manifest.limits.source_shape
+    if shape is None or not (directory / "preprocessor_config.json").is_file():
+        raise UserInputError("the bundle carries no feature extractor; export the model with its processor")
+    from transformers import AutoFeatureExtractor
+
+    try:
+        extractor = AutoFeatureExtractor.from_pretrained(str(directory), local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise UserInputError(f"the bundle's feature extractor cannot be loaded ({error})") from error
+    return SpeechFeatures(extractor, tuple(shape))

@@ -1,0 +1,102 @@
+"""Text to token ids and back, with the tokenizer that the bundle carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime_shims.contract.bundle_reader import Bundle
+from runtime_shims.contract.errors import UserInputError
+
+TOKENIZER_DIRECTORY = "tokenizer"
+_INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
+
+
+class TextCodec:
+    """A bundle's tokenizer. Never looks anything up outside the bundle."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        """`tokenizer` is a transformers tokenizer; see `load_text_codec`."""
+        self._tokenizer = tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text` with the special tokens that the model expects around it."""
+        return list(self._tokenizer(text).input_ids)
+
+    def encode_chat(self, prompt: str, system: str | None) -> list[int]:
+        """Token ids of a one-turn conversation in the model's chat template, ready for the answer.
+
+        Raises UserInputError when the tokenizer has no template or the template refuses a system text.
+        """
+        if not getattr(self._tokenizer, "chat_template", None):
+            raise UserInputError("the bundle's tokenizer has no chat template; run without --chat")
+        messages = [{"role": "system", "content": system}] if system is not None else []
+        messages.append({"role": "user", "content": prompt})
+        try:
+            text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # templates raise whatever their author chose
+            raise UserInputError(f"the chat template refused the conversation: {error}") from error
+        return list(self._tokenizer(text, add_special_tokens=False).input_ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of `tokens` without special tokens."""
+        return str(
+            self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        )
+
+    def stream(self) -> TextStream:
+        """A fresh incremental decoder; one per row."""
+        return TextStream(self)
+
+
+class TextStream:
+    """Turns tokens into text as they come, never half a character.
+
+    A character may need several tokens, and a token's text may depend on its neighbour (a leading space
+    that only appears inside a text). So the text of a token is the difference between decoding a short
+    context with and without it, held back while it ends in an incomplete character.
+    """
+
+    def __init__(self, codec: TextCodec) -> None:
+        """`codec` decodes; the stream keeps the tokens."""
+        self._codec = codec
+        self._tokens: list[int] = []
+        self._context_start = 0
+        self._emitted_end = 0
+
+    def push(self, token: int) -> str:
+        """Add a token; return the text that is now certain, possibly empty."""
+        self._tokens.append(token)
+        known, text = self._decode_tail()
+        if text.endswith(_INCOMPLETE) or len(text) <= len(known):
+            return ""
+        return self._emit(known, text)
+
+    def finish(self) -> str:
+        """The text still held back, with a replacement character for what never became complete."""
+        known, text = self._decode_tail()
+        return self._emit(known, text)
+
+    def _decode_tail(self) -> tuple[str, str]:
+        known = self._codec.decode(self._tokens[self._context_start : self._emitted_end])
+        return known, self._codec.decode(self._tokens[self._context_start :])
+
+    def _emit(self, known: str, text: str) -> str:
+        self._context_start = self._emitted_end
+        self._emitted_end = len(self._tokens)
+        return text[len(known) :]
+
+
+def load_text_codec(bundle: Bundle) -> TextCodec:
+    """The tokenizer in the bundle. Raises UserInputError when it carries none, or one that is unreadable."""
+    directory = bundle.root / TOKENIZER_DIRECTORY
+    if not directory.is_dir():
+        raise UserInputError("the bundle carries no tokenizer; give token ids with --ids")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserInputError(f"the bundle's tokenizer cannot be loaded ({first_line})") from error
+    return TextCodec(tokenizer)
