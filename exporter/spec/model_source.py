@@ -1,0 +1,206 @@
+"""`ModelSource`: everything read from a model's files, strictly and only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exporter.spec.faults import ModelSourceError, SpecError
+from exporter.spec.model_location import ModelLocation, locate
+from exporter.spec.model_spec import ModelSpec
+from exporter.spec.parameters import auto_class
+from exporter.spec.progress import Progress, SilentProgress
+from exporter.spec.recipe import Recipe
+from exporter.spec.weights import random_model, require_complete
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
+
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "spiece.model",
+    "source.spm",
+    "vocab.json",
+)
+_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+_MESSAGE_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """One model's files. Nothing is read before a `load_` method is called.
+
+    Attributes:
+        model: the name as the user gave it, for messages.
+        location: where the files are.
+        random_weights, seed: make seeded weights instead of reading a checkpoint.
+    """
+
+    model: str
+    location: ModelLocation
+    random_weights: bool
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Hub id, directory name or file name; never a path of this machine."""
+        return self.location.name
+
+    @property
+    def revision(self) -> str | None:
+        """Commit of the Hub repository, where there is one."""
+        return self.location.revision
+
+    def load_config(self) -> PretrainedConfig:
+        """The model's config.
+
+        Raises:
+            ModelSourceError: it is absent, unreadable, or of a type that transformers does not know.
+        """
+        from transformers import AutoConfig
+
+        with self._reading("config"):
+            if self.location.geometry is not None:
+                return AutoConfig.for_model(**self.location.geometry)
+            return AutoConfig.from_pretrained(self._path, **self._arguments)
+
+    def load_model(self, progress: Progress | None = None) -> PreTrainedModel:
+        """The complete model in float32, in evaluation mode, without gradients.
+
+        Raises:
+            ModelSourceError: weights are missing, left over or of another shape; lists their names.
+        """
+        import torch
+
+        progress = progress or SilentProgress()
+        config = self.load_config()
+        spec = ModelSpec.from_config(config)
+        if self.random_weights:
+            progress.stage(f"making {spec.parameter_count:,} random weights")
+            return random_model(config, spec, self.seed)
+        progress.stage("loading weights")
+        with self._reading("weights"):
+            model, report = auto_class(spec.kind).from_pretrained(
+                self._path,
+                dtype=torch.float32,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # so that they are reported with the others
+                **self._arguments,
+            )
+        require_complete(self.model, model, report)
+        if self.location.gguf_file is not None:  # it is dequantized now, and must save as such
+            model.config.quantization_config = None
+            model.hf_quantizer = None
+            model.is_quantized = False
+        finished: PreTrainedModel = model.eval().requires_grad_(False)
+        return finished
+
+    def load_generation_config(self) -> GenerationConfig:
+        """The checkpoint's generation settings, or those its config implies.
+
+        Raises:
+            ModelSourceError: the file is there and cannot be read.
+        """
+        from transformers import GenerationConfig
+
+        has_file = self.location.geometry is None and self.location.gguf_file is None
+        if has_file and self._has_file(("generation_config.json",)):
+            with self._reading("generation settings"):
+                return GenerationConfig.from_pretrained(self._path, **self._arguments)
+        return GenerationConfig.from_model_config(self.load_config())
+
+    def load_tokenizer(self) -> Any | None:
+        """The tokenizer, or None when the source has none.
+
+        Raises:
+            ModelSourceError: its files are there and cannot be read.
+        """
+        from transformers import AutoTokenizer
+
+        if self.location.gguf_file is None and not self._has_file(_TOKENIZER_FILES):
+            return None
+        with self._reading("tokenizer"):
+            return AutoTokenizer.from_pretrained(self._path, **self._arguments)
+
+    def load_processor(self) -> Any | None:
+        """What turns sound into a speech model's input; None for text, or when the source has none.
+
+        Raises:
+            ModelSourceError: its files are there and cannot be read.
+        """
+        from transformers import AutoFeatureExtractor, WhisperFeatureExtractor
+
+        config = self.load_config()
+        if config.model_type != "whisper":
+            return None
+        if self.location.geometry is not None:
+            return WhisperFeatureExtractor(feature_size=config.num_mel_bins)
+        if not self._has_file(_PROCESSOR_FILES):
+            return None
+        with self._reading("preprocessor"):
+            return AutoFeatureExtractor.from_pretrained(self._path, **self._arguments)
+
+    @property
+    def _path(self) -> str:
+        if self.location.path is None:
+            raise ModelSourceError(self.model, ["a geometry has no files; use --random-weights"])
+        return self.location.path
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """What every `from_pretrained` call of this source passes."""
+        arguments: dict[str, Any] = {"trust_remote_code": False}
+        if self.location.gguf_file is not None:
+            arguments["gguf_file"] = self.location.gguf_file
+        if self._is_local:
+            arguments["local_files_only"] = True
+        else:
+            arguments["revision"] = self.location.revision
+        return arguments
+
+    @property
+    def _is_local(self) -> bool:
+        return self.location.path is None or Path(self.location.path).is_dir()
+
+    def _has_file(self, names: tuple[str, ...]) -> bool:
+        """Whether the source holds any file of these names."""
+        if self.location.path is None:
+            return False
+        if self._is_local:
+            return any((Path(self.location.path) / name).is_file() for name in names)
+        from huggingface_hub import file_exists
+
+        with self._reading("file list"):
+            return any(
+                file_exists(self.location.path, name, revision=self.location.revision) for name in names
+            )
+
+    @contextmanager
+    def _reading(self, part: str) -> Iterator[None]:
+        """Turn whatever a library raises while it reads `part` into one line about this model."""
+        try:
+            yield
+        except SpecError:
+            raise
+        except Exception as error:  # libraries raise anything from KeyError to UnicodeDecodeError here
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise ModelSourceError(self.model, [f"its {part} cannot be read: {_shorten(text)}"]) from error
+
+
+def resolve_source(recipe: Recipe) -> ModelSource:
+    """Find the model that `recipe` names.
+
+    Raises:
+        ModelSourceError: it is neither a local checkpoint, a known geometry nor a reachable Hub id.
+    """
+    location = locate(recipe.model, random_weights=recipe.random_weights)
+    return ModelSource(recipe.model, location, recipe.random_weights, recipe.seed)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MESSAGE_LENGTH else text[: _MESSAGE_LENGTH - 3] + "..."
