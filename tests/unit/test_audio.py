@@ -1,0 +1,129 @@
+"""Sound files to features: mixing, resampling, cutting, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from runtime_doubles import BundleShape, make_bundle
+from transformers import WhisperFeatureExtractor
+
+from runtime_shims.contract.errors import UserInputError
+from runtime_shims.reference.audio import (
+    AudioCut,
+    SpeechFeatures,
+    load_speech_features,
+    read_mono,
+    resample,
+)
+
+RATE = 16_000
+EVERYTHING = AudioCut(start=0.0, seconds=None)
+
+
+def tone(seconds: float, rate: int = RATE, hertz: float = 440.0) -> np.ndarray:
+    return (0.3 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
+
+
+@pytest.fixture
+def features() -> SpeechFeatures:
+    return SpeechFeatures(WhisperFeatureExtractor(), (80, 3000))
+
+
+def test_features_are_those_of_the_extractor(tmp_path: Path, features: SpeechFeatures) -> None:
+    path = tmp_path / "tone.wav"
+    soundfile.write(path, tone(1.5), RATE, subtype="FLOAT")
+    wanted = WhisperFeatureExtractor()(tone(1.5), sampling_rate=RATE, return_tensors="pt").input_features
+    got = features.of_file(path, EVERYTHING)
+    assert got.dtype == torch.float32
+    assert tuple(got.shape) == (1, 80, 3000)
+    assert torch.equal(got, wanted)
+
+
+def test_channels_are_averaged(tmp_path: Path) -> None:
+    path = tmp_path / "stereo.wav"
+    soundfile.write(path, np.stack([tone(0.1), np.zeros_like(tone(0.1))], axis=1), RATE, subtype="FLOAT")
+    np.testing.assert_allclose(read_mono(path, EVERYTHING, RATE), tone(0.1) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [8_000, 44_100, 48_000])
+def test_other_rates_are_resampled(tmp_path: Path, rate: int) -> None:
+    path = tmp_path / "tone.wav"
+    soundfile.write(path, tone(1.0, rate), rate, subtype="FLOAT")
+    samples = read_mono(path, EVERYTHING, RATE)
+    assert abs(len(samples) - RATE) <= 1
+    middle = slice(RATE // 4, 3 * RATE // 4)
+    np.testing.assert_allclose(samples[middle], tone(1.0)[middle], atol=2e-3)
+
+
+def test_the_right_rate_is_not_touched() -> None:
+    samples = tone(0.1)
+    assert resample(samples, RATE, RATE) is samples
+
+
+def test_a_cut_takes_its_part_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ramp.wav"
+    ramp = np.linspace(-1, 1, 2 * RATE, dtype=np.float32)
+    soundfile.write(path, ramp, RATE, subtype="FLOAT")
+    np.testing.assert_array_equal(read_mono(path, AudioCut(0.5, 0.25), RATE), ramp[8000:12000])
+    np.testing.assert_array_equal(read_mono(path, AudioCut(1.5, 9.0), RATE), ramp[24000:])
+
+
+def test_thirty_seconds_fit_and_more_are_refused_with_what_to_do(
+    tmp_path: Path, features: SpeechFeatures
+) -> None:
+    path = tmp_path / "long.wav"
+    soundfile.write(path, np.zeros(31 * RATE, dtype=np.float32), RATE)
+    with pytest.raises(UserInputError, match=r"31\.0 s.*at most 30 s.*--audio-seconds"):
+        features.of_file(path, EVERYTHING)
+    assert tuple(features.of_file(path, AudioCut(0.0, 30.0)).shape) == (1, 80, 3000)
+
+
+def test_a_file_that_is_not_sound_is_refused(tmp_path: Path, features: SpeechFeatures) -> None:
+    path = tmp_path / "notes.wav"
+    path.write_bytes(b"not a sound file at all")
+    with pytest.raises(UserInputError, match=r"notes\.wav cannot be read as sound.*WAV"):
+        features.of_file(path, EVERYTHING)
+
+
+def test_an_empty_file_of_sound_is_refused(tmp_path: Path, features: SpeechFeatures) -> None:
+    path = tmp_path / "empty.wav"
+    soundfile.write(path, np.zeros(0, dtype=np.float32), RATE)
+    with pytest.raises(UserInputError, match="no sound"):
+        features.of_file(path, EVERYTHING)
+
+
+def test_a_start_behind_the_end_is_refused(tmp_path: Path, features: SpeechFeatures) -> None:
+    path = tmp_path / "short.wav"
+    soundfile.write(path, tone(1.0), RATE)
+    with pytest.raises(UserInputError, match="lasts 1 s"):
+        features.of_file(path, AudioCut(5.0, None))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path, features: SpeechFeatures) -> None:
+    with pytest.raises(UserInputError, match="no audio file"):
+        features.of_file(tmp_path / "nothing.wav", EVERYTHING)
+
+
+@pytest.mark.parametrize(("start", "seconds"), [(-1.0, None), (0.0, 0.0), (0.0, -2.0)])
+def test_a_cut_that_makes_no_sense_is_refused(start: float, seconds: float | None) -> None:
+    with pytest.raises(UserInputError, match="--audio-"):
+        AudioCut(start, seconds)
+
+
+def test_an_extractor_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tone.wav"
+    soundfile.write(path, tone(0.5), RATE)
+    with pytest.raises(UserInputError, match="export the bundle again"):
+        SpeechFeatures(WhisperFeatureExtractor(), (128, 3000)).of_file(path, EVERYTHING)
+
+
+def test_the_extractor_is_read_from_the_bundle(tmp_path: Path) -> None:
+    bundle = make_bundle(BundleShape(kind="speech_seq2seq"), root=tmp_path)
+    with pytest.raises(UserInputError, match="no feature extractor"):
+        load_speech_features(bundle)
+    WhisperFeatureExtractor().save_pretrained(tmp_path / "tokenizer")
+    assert load_speech_features(bundle).sampling_rate == RATE
