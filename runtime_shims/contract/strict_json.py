@@ -11,9 +11,12 @@ import json
 from typing import TypeVar
 
 from runtime_shims.contract.strict_types import (
+    BooleanType,
+    IntegerType,
     ListType,
     NullableType,
     ObjectType,
+    TextType,
     ValueType,
     describe,
 )
@@ -61,17 +64,20 @@ def encode(value: object) -> tuple[object, list[str]]:
 
 def _decode(kind: ValueType, data: object, path: str, faults: list[str]) -> object:
     """The typed value of `data`; on a fault, it is recorded and the result is not to be used."""
-    if isinstance(kind, NullableType):
-        return None if data is None else _decode(kind.inner, data, path, faults)
+    if isinstance(kind, NullableType) and data is None:
+        return None
+    expected, kind = kind.expectation(), kind.inner if isinstance(kind, NullableType) else kind
     if isinstance(kind, ListType):
         if not isinstance(data, list):
-            return _refuse("a list", data, path, faults)
+            return _refuse(expected, data, path, faults)
         return tuple(_decode(kind.inner, item, f"{path}[{i}]", faults) for i, item in enumerate(data))
     if isinstance(kind, ObjectType):
         if not isinstance(data, dict):
-            return _refuse("an object", data, path, faults)
+            return _refuse(expected, data, path, faults)
         return _decode_object(kind, data, path, faults)
-    return data if kind.accepts(data) else _refuse(kind.expectation(), data, path, faults)
+    if isinstance(kind, BooleanType | IntegerType | TextType) and kind.accepts(data):
+        return data
+    return _refuse(expected, data, path, faults)
 
 
 def _decode_object(kind: ObjectType, data: dict[str, object], path: str, faults: list[str]) -> object:
@@ -90,8 +96,9 @@ def _decode_object(kind: ObjectType, data: dict[str, object], path: str, faults:
 
 def _encode(kind: ValueType, value: object, path: str, faults: list[str]) -> object:
     """Plain JSON data of a typed value; a value of the wrong type is recorded as a fault."""
-    if isinstance(kind, NullableType):
-        return None if value is None else _encode(kind.inner, value, path, faults)
+    if isinstance(kind, NullableType) and value is None:
+        return None
+    expected, kind = kind.expectation(), kind.inner if isinstance(kind, NullableType) else kind
     if isinstance(kind, ListType):
         if not isinstance(value, tuple):
             return _refuse("a tuple", value, path, faults)
@@ -103,7 +110,9 @@ def _encode(kind: ValueType, value: object, path: str, faults: list[str]) -> obj
             name: _encode(inner, getattr(value, name), _join(path, name), faults)
             for name, inner in kind.fields
         }
-    return value if kind.accepts(value) else _refuse(kind.expectation(), value, path, faults)
+    if isinstance(kind, BooleanType | IntegerType | TextType) and kind.accepts(value):
+        return value
+    return _refuse(expected, value, path, faults)
 
 
 def _refuse(expected: str, got: object, path: str, faults: list[str]) -> object:

@@ -88,16 +88,22 @@ class TextType:
 
 @dataclass(frozen=True)
 class NullableType:
-    """Null or `inner`."""
+    """Null or `inner`, which is never itself nullable."""
 
-    inner: ValueType
+    inner: ScalarType | ListType | ObjectType
+
+    def expectation(self) -> str:
+        return f"{self.inner.expectation()} or null"
 
 
 @dataclass(frozen=True)
 class ListType:
-    """A list of any length, every item an `inner`."""
+    """A list of any length, every item an `inner`. In Python a tuple."""
 
     inner: ValueType
+
+    def expectation(self) -> str:
+        return "a list"
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,9 @@ class ObjectType:
 
     cls: type
     fields: tuple[tuple[str, ValueType], ...]
+
+    def expectation(self) -> str:
+        return "an object"
 
 
 ScalarType = BooleanType | IntegerType | TextType
@@ -120,7 +129,10 @@ def describe(hint: typing.Any) -> ValueType:
     if origin is typing.Literal:
         return _constrained(str, OneOf(arguments))
     if origin in (typing.Union, types.UnionType) and len(arguments) == 2 and arguments[1] is type(None):
-        return NullableType(describe(arguments[0]))
+        inner = describe(arguments[0])
+        if isinstance(inner, NullableType):
+            raise TypeError(f"{hint!r} allows null twice")
+        return NullableType(inner)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return ListType(describe(arguments[0]))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):

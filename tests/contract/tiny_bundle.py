@@ -1,0 +1,143 @@
+"""A tiny, well-formed bundle built by code: one layer, two files, no real program."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from runtime_shims.contract.manifest import (
+    FORMAT_VERSION,
+    MANIFEST_NAME,
+    CacheEntry,
+    Dim,
+    FileEntry,
+    ForcedToken,
+    GenerationSettings,
+    Limits,
+    Manifest,
+    MemoryPlan,
+    MethodEntry,
+    PackageVersion,
+    ProgramEntry,
+    ResolvedRecipe,
+    Source,
+    TensorEntry,
+    TokenRules,
+    to_json,
+)
+
+PROGRAM_BYTES = b"not a real program, but sixty-four bytes that stand for one here"
+TOKENIZER_BYTES = b'{"vocabulary": []}'
+CONTENTS = {"model.xnnpack.pte": PROGRAM_BYTES, "tokenizer/tokenizer.json": TOKENIZER_BYTES}
+MAX_BATCH, MAX_DEC, MAX_ENC, MAX_DRAFT, CHUNK, VOCABULARY = 2, 16, 5, 2, 4, 64
+HEADS, HEAD_SIZE, FLOAT_BYTES = 2, 8, 4
+
+BATCH = Dim("batch", 1, MAX_BATCH)
+STEP = Dim("step", 1, CHUNK)
+ROWS = Dim("logit_rows", 1, MAX_DRAFT + 1)
+ENCODER = Dim("encoder", 1, MAX_ENC)
+STATIC_VOCABULARY = Dim(None, VOCABULARY, VOCABULARY)
+
+
+def cache(name: str, layer: int, kind: str, reach: int) -> CacheEntry:
+    """A cache entry that obeys the cache law."""
+    slots = reach if kind == "cross" else reach + CHUNK - 1
+    size = MAX_BATCH * HEADS * slots * 2 * HEAD_SIZE * FLOAT_BYTES
+    return CacheEntry(name, layer, kind, reach, slots, HEADS, HEAD_SIZE, HEAD_SIZE, "float32", size)
+
+
+def file_entry(path: str, contents: bytes, role: str) -> FileEntry:
+    return FileEntry(path, role, hashlib.sha256(contents).hexdigest(), len(contents))
+
+
+def integers(name: str, *dims: Dim) -> TensorEntry:
+    return TensorEntry(name, "int64", dims)
+
+
+def decode_method() -> MethodEntry:
+    return MethodEntry(
+        "decode",
+        (
+            integers("tokens", BATCH, STEP),
+            integers("positions", BATCH),
+            integers("step_lengths", BATCH),
+            integers("logit_rows", BATCH, ROWS),
+        ),
+        (TensorEntry("logits", "float32", (BATCH, ROWS, STATIC_VOCABULARY)),),
+    )
+
+
+def tiny_manifest() -> Manifest:
+    """A decoder-only model of two layers, one full and one sliding over 4 positions."""
+    caches = (cache("layer0", 0, "full", MAX_DEC), cache("layer1", 1, "sliding", 4))
+    cache_bytes = sum(entry.size_bytes for entry in caches)
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        kind="decoder_only",
+        source=Source("tiny", None, "toy", "ToyForCausalLM", True, 0, 1000, VOCABULARY),
+        recipe=ResolvedRecipe(
+            model="tiny",
+            max_batch=MAX_BATCH,
+            max_enc=None,
+            max_dec=MAX_DEC,
+            max_draft=MAX_DRAFT,
+            prefill_chunk=CHUNK,
+            backends=("xnnpack",),
+            attention="fused",
+            quantize="none",
+            dtype="float32",
+            draft=None,
+        ),
+        limits=Limits(MAX_BATCH, None, MAX_DEC, MAX_DRAFT, CHUNK, MAX_DRAFT + 1, None),
+        caches=caches,
+        programs=(
+            ProgramEntry(
+                "model.xnnpack.pte", "executorch", "xnnpack", "fused", True, (decode_method(),), 9000, 4000
+            ),
+        ),
+        tokens=TokenRules(VOCABULARY, (1,), 0, (), (ForcedToken(3, 7),), (5, 6), ()),
+        generation=GenerationSettings(None),
+        quantization="none",
+        memory=MemoryPlan(4000, cache_bytes, 500, cache_bytes + 500, "one program"),
+        packages=(PackageVersion("torch", "2.13.0"),),
+        files=(
+            file_entry("model.xnnpack.pte", PROGRAM_BYTES, "program"),
+            file_entry("tokenizer/tokenizer.json", TOKENIZER_BYTES, "tokenizer"),
+        ),
+    )
+
+
+def speech_manifest() -> Manifest:
+    """The same with an encoder of 5 output positions over features of shape (3, 10)."""
+    base = tiny_manifest()
+    encode = MethodEntry(
+        "encode",
+        (
+            TensorEntry("input_features", "float32", (BATCH, Dim(None, 3, 3), Dim(None, 10, 10))),
+            integers("enc_lengths", BATCH),
+        ),
+        (integers("lengths", BATCH),),
+    )
+    decode = replace(decode_method(), inputs=(*decode_method().inputs, integers("enc_lengths", BATCH)))
+    caches = (*base.caches, cache("cross0", 0, "cross", MAX_ENC))
+    return replace(
+        base,
+        kind="speech_seq2seq",
+        recipe=replace(base.recipe, max_enc=MAX_ENC),
+        limits=replace(base.limits, max_enc=MAX_ENC, source_shape=(3, 10)),
+        caches=caches,
+        programs=(replace(base.programs[0], methods=(encode, decode)),),
+        tokens=replace(base.tokens, start=(2,)),
+        memory=replace(base.memory, cache_bytes=sum(entry.size_bytes for entry in caches)),
+    )
+
+
+def write_tiny_bundle(root: Path) -> Path:
+    """Write the bundle of `tiny_manifest` into the new directory `root`."""
+    root.mkdir(parents=True)
+    for path, contents in CONTENTS.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_bytes(contents)
+    (root / MANIFEST_NAME).write_text(to_json(tiny_manifest()), encoding="utf-8")
+    return root
