@@ -1,0 +1,78 @@
+#include "c_api.h"
+
+#include "kernel_variants.h"
+#include "operators.h"
+#include "thread_pool_loop.h"
+
+namespace fixed_capacity {
+namespace {
+
+thread_local const char* last_refusal = "";
+
+template <typename Element>
+TensorView<Element> view(const fixed_capacity_tensor& tensor) {
+  TensorView<Element> result{static_cast<Element*>(tensor.data), tensor.rank, {}};
+  for (int axis = 0; axis < 4; ++axis) result.sizes[axis] = tensor.sizes[axis];
+  return result;
+}
+
+AttentionOptions options_of(const fixed_capacity_options& given) {
+  AttentionOptions options;
+  if (given.bias_table != nullptr) options.bias_table = view<const float>(*given.bias_table);
+  options.bias_origin = given.bias_origin;
+  if (given.window != nullptr) options.window = *given.window;
+  options.scale = given.scale;
+  if (given.softcap != nullptr) options.softcap = *given.softcap;
+  return options;
+}
+
+template <typename Arguments, typename Element>
+int32_t check_and_run(const Arguments& arguments, Element* out) {
+  if (const Refusal refusal = check(arguments)) {
+    last_refusal = refusal.reason;
+    return -1;
+  }
+  run(arguments, out, thread_pool_loop());
+  return 0;
+}
+
+}  // namespace
+}  // namespace fixed_capacity
+
+using namespace fixed_capacity;
+
+int32_t fixed_capacity_cached_attention(const fixed_capacity_tensor tensors[8],
+                                        const fixed_capacity_options* options) {
+  const CachedAttentionArguments arguments{
+      view<const float>(tensors[0]), view<const float>(tensors[1]), view<const float>(tensors[2]),
+      view<float>(tensors[3]), view<float>(tensors[4]), view<const int64_t>(tensors[5]),
+      view<const int64_t>(tensors[6]), options_of(*options)};
+  return check_and_run(arguments, static_cast<float*>(tensors[7].data));
+}
+
+int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
+                                       const fixed_capacity_options* options) {
+  const CrossAttentionArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1]),
+                                          view<const float>(tensors[2]), view<const int64_t>(tensors[3]),
+                                          options_of(*options)};
+  return check_and_run(arguments, static_cast<float*>(tensors[4].data));
+}
+
+int32_t fixed_capacity_encoder_attention(const fixed_capacity_tensor tensors[5],
+                                         const fixed_capacity_options* options) {
+  const EncoderAttentionArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1]),
+                                            view<const float>(tensors[2]), view<const int64_t>(tensors[3]),
+                                            options_of(*options)};
+  return check_and_run(arguments, static_cast<float*>(tensors[4].data));
+}
+
+int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]) {
+  const WriteCrossArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1]),
+                                      view<float>(tensors[2]), view<float>(tensors[3]),
+                                      view<const int64_t>(tensors[4])};
+  return check_and_run(arguments, static_cast<int64_t*>(tensors[5].data));
+}
+
+const char* fixed_capacity_last_refusal(void) { return last_refusal; }
+
+const char* fixed_capacity_kernel_variant(void) { return best_variant().name; }

@@ -1,0 +1,52 @@
+/* The operators behind a plain C interface, for callers without ExecuTorch tensors (Python's ctypes).
+ *
+ * Tensors are contiguous and row-major. Every function returns 0, or -1 when the arguments are refused; then
+ * nothing was written and fixed_capacity_last_refusal() tells why (per thread). Optional arguments are pointers.
+ */
+#ifndef FIXED_CAPACITY_C_API_H
+#define FIXED_CAPACITY_C_API_H
+
+#include <stdint.h>
+
+#define FIXED_CAPACITY_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  void* data;
+  int32_t rank;
+  int64_t sizes[4];
+} fixed_capacity_tensor;
+
+typedef struct {
+  const fixed_capacity_tensor* bias_table; /* float [H, N], or null */
+  int64_t bias_origin;
+  const int64_t* window; /* or null */
+  double scale;
+  const double* softcap; /* or null */
+} fixed_capacity_options;
+
+/* tensors: query, key, value, key_cache, value_cache, positions, step_lengths, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_cached_attention(const fixed_capacity_tensor tensors[8],
+    const fixed_capacity_options* options);
+/* tensors: query, key_cache, value_cache, lengths, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
+    const fixed_capacity_options* options);
+/* tensors: query, key, value, lengths, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_encoder_attention(const fixed_capacity_tensor tensors[5],
+    const fixed_capacity_options* options);
+/* tensors: key, value, key_cache, value_cache, lengths, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]);
+
+FIXED_CAPACITY_API const char* fixed_capacity_last_refusal(void);
+
+/* Name of the kernel variant this processor runs. */
+FIXED_CAPACITY_API const char* fixed_capacity_kernel_variant(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+// The cache law in integers; the C++ twin of runtime_shims/contract/cache_geometry.py.
+#pragma once
+
+#include <cstdint>
+
+namespace fixed_capacity {
+
+// Slots of one self-attention layer. A full layer is the ring that never wraps: its reach is the context.
+struct CacheGeometry {
+  int64_t reach = 1;     // positions a query may look back on, itself included
+  int64_t max_step = 1;  // most tokens one call writes per row
+
+  constexpr int64_t slots() const { return reach + max_step - 1; }
+};
+
+// Slot in which the key and value of `position` (>= 0) are written.
+constexpr int64_t slot_of(int64_t position, int64_t slots) { return position % slots; }
+
+// Position that `slot` stands for once `end` positions are held; negative: never written.
+constexpr int64_t position_of(int64_t slot, int64_t end, int64_t slots) {
+  const int64_t newest = end - 1;
+  const int64_t distance = (newest - slot) % slots;  // truncates; brought into 0..slots-1 below
+  return newest - (distance < 0 ? distance + slots : distance);
+}
+
+// Whether the query at position `query` attends to `slot` once `end` positions are held.
+constexpr bool is_visible(const CacheGeometry& geometry, int64_t query, int64_t slot, int64_t end) {
+  const int64_t position = position_of(slot, end, geometry.slots());
+  return 0 <= position && position <= query && query - position < geometry.reach;
+}
+
+// Shortest length a row may return to after `high_water` positions have been written.
+constexpr int64_t rollback_floor(const CacheGeometry& geometry, int64_t high_water) {
+  return high_water <= geometry.slots() ? 0 : high_water - geometry.max_step;
+}
+
+// Oldest position a ring of `slots` slots still holds once `end` positions were written.
+constexpr int64_t oldest_held(int64_t end, int64_t slots) { return end > slots ? end - slots : 0; }
+
+}  // namespace fixed_capacity

@@ -1,0 +1,24 @@
+// The kernels compiled once per instruction set, and the choice between them at run time.
+#pragma once
+
+#include "tile_task.h"
+
+namespace fixed_capacity {
+
+struct KernelVariant {
+  const char* name = nullptr;
+  void (*attend_tile)(const TileTask&) = nullptr;
+};
+
+// Variants this processor can run, the fastest first; the last one runs everywhere.
+struct SupportedVariants {
+  KernelVariant items[3];
+  int count = 0;
+};
+
+SupportedVariants supported_variants();
+
+// The fastest variant of this processor, chosen once.
+const KernelVariant& best_variant();
+
+}  // namespace fixed_capacity

@@ -1,0 +1,137 @@
+#include "operators.h"
+
+#include <cstring>
+
+#include "attend.h"
+
+namespace fixed_capacity {
+namespace {
+
+void set_heads(AttentionProblem& problem, const ConstFloatView& query, int64_t kv_heads, int64_t slots) {
+  problem.batch = query.sizes[0];
+  problem.query_heads = query.sizes[1];
+  problem.tokens = query.sizes[2];
+  problem.key_dim = query.sizes[3];
+  problem.kv_heads = kv_heads;
+  problem.slots = slots;
+  problem.query = query.data;
+}
+
+void set_options(AttentionProblem& problem, const AttentionOptions& options) {
+  problem.window = options.window.value_or(kNoWindow);
+  problem.scale = static_cast<float>(options.scale);
+  if (options.softcap) problem.softcap = static_cast<float>(*options.softcap);
+  if (options.bias_table)
+    problem.bias = RelativeBias{options.bias_table->data, options.bias_table->sizes[1], options.bias_origin};
+}
+
+void attend_on(const AttentionProblem& problem, const ParallelLoop& loop) {
+  attend(problem, best_variant(), loop.threads, [&](int64_t count, const auto& body) {
+    using Body = std::remove_cvref_t<decltype(body)>;
+    const auto call = [](const void* context, int64_t begin, int64_t end) {
+      (*static_cast<const Body*>(context))(begin, end);
+    };
+    loop.run(count, call, &body);
+  });
+}
+
+// Copies `count` rows of `dim` floats.
+void copy_rows(float* to, const float* from, int64_t count, int64_t dim) {
+  if (count > 0) std::memcpy(to, from, sizeof(float) * static_cast<size_t>(count * dim));
+}
+
+// Writes the first `count` positions of one head into its ring, from the slot of `position` on.
+void write_head(const ConstFloatView& from, const FloatView& to, int64_t row, int64_t head, int64_t position,
+                int64_t count) {
+  const int64_t heads = from.sizes[1], dim = from.sizes[3], slots = to.sizes[2];
+  const float* source = from.data + (row * heads + head) * from.sizes[2] * dim;
+  float* ring = to.data + (row * heads + head) * slots * dim;
+  const int64_t slot = slot_of(position, slots);
+  const int64_t before_wrap = std::min(count, slots - slot);
+  copy_rows(ring + slot * dim, source, before_wrap, dim);
+  copy_rows(ring, source + before_wrap * dim, count - before_wrap, dim);
+}
+
+}  // namespace
+
+ParallelLoop serial_loop() {
+  return {[](int64_t count, ParallelLoop::Body body, const void* context) { body(context, 0, count); }, 1};
+}
+
+AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out) {
+  AttentionProblem problem;
+  problem.kind = AttentionKind::cached;
+  set_heads(problem, arguments.query, arguments.key.sizes[1], arguments.key_cache.sizes[2]);
+  problem.keys = arguments.key_cache.data;
+  problem.values = arguments.value_cache.data;
+  problem.value_dim = arguments.value_cache.sizes[3];
+  problem.positions = arguments.positions.data;
+  problem.lengths = arguments.step_lengths.data;
+  problem.out = out;
+  set_options(problem, arguments.options);
+  return problem;
+}
+
+AttentionProblem problem_of(const CrossAttentionArguments& arguments, float* out) {
+  AttentionProblem problem;
+  problem.kind = AttentionKind::cross;
+  set_heads(problem, arguments.query, arguments.key_cache.sizes[1], arguments.key_cache.sizes[2]);
+  problem.keys = arguments.key_cache.data;
+  problem.values = arguments.value_cache.data;
+  problem.value_dim = arguments.value_cache.sizes[3];
+  problem.lengths = arguments.lengths.data;
+  problem.out = out;
+  set_options(problem, arguments.options);
+  return problem;
+}
+
+AttentionProblem problem_of(const EncoderAttentionArguments& arguments, float* out) {
+  AttentionProblem problem;
+  problem.kind = AttentionKind::encoder;
+  set_heads(problem, arguments.query, arguments.key.sizes[1], arguments.key.sizes[2]);
+  problem.keys = arguments.key.data;
+  problem.values = arguments.value.data;
+  problem.value_dim = arguments.value.sizes[3];
+  problem.lengths = arguments.lengths.data;
+  problem.out = out;
+  set_options(problem, arguments.options);
+  return problem;
+}
+
+void write_step(const CachedAttentionArguments& arguments) {
+  for (int64_t row = 0; row < arguments.key.sizes[0]; ++row)
+    for (int64_t head = 0; head < arguments.key.sizes[1]; ++head) {
+      const int64_t position = arguments.positions.data[row], count = arguments.step_lengths.data[row];
+      write_head(arguments.key, arguments.key_cache, row, head, position, count);
+      write_head(arguments.value, arguments.value_cache, row, head, position, count);
+    }
+}
+
+void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
+  write_step(arguments);
+  attend_on(problem_of(arguments, out), loop);
+}
+
+void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
+  attend_on(problem_of(arguments, out), loop);
+}
+
+void run(const EncoderAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
+  attend_on(problem_of(arguments, out), loop);
+}
+
+void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop& loop) {
+  const int64_t heads = arguments.key.sizes[1], rows = arguments.key.sizes[0];
+  const auto body = [](const void* context, int64_t begin, int64_t end) {
+    const auto& call = *static_cast<const WriteCrossArguments*>(context);
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t row = index / call.key.sizes[1], head = index % call.key.sizes[1];
+      write_head(call.key, call.key_cache, row, head, 0, call.lengths.data[row]);
+      write_head(call.value, call.value_cache, row, head, 0, call.lengths.data[row]);
+    }
+  };
+  loop.run(rows * heads, body, &arguments);
+  for (int64_t row = 0; row < rows; ++row) out[row] = arguments.lengths.data[row];
+}
+
+}  // namespace fixed_capacity

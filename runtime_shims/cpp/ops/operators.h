@@ -1,0 +1,75 @@
+// The four operators on borrowed tensors. Each has a check, which refuses before anything is written, and a run,
+// which may only follow a successful check. Shapes are those of exporter/cache/cached_attention.py.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "attention_problem.h"
+#include "tensor_view.h"
+
+namespace fixed_capacity {
+
+struct AttentionOptions {
+  std::optional<ConstFloatView> bias_table;  // [H, N]
+  int64_t bias_origin = 0;
+  std::optional<int64_t> window;
+  double scale = 1.0;
+  std::optional<double> softcap;
+};
+
+struct CachedAttentionArguments {
+  ConstFloatView query, key, value;        // [b, H, T, D], [b, K, T, D], [b, K, T, Dv]
+  FloatView key_cache, value_cache;        // [B, K, S, D], [B, K, S, Dv]
+  ConstIndexView positions, step_lengths;  // [b]
+  AttentionOptions options;
+};
+
+struct CrossAttentionArguments {
+  ConstFloatView query, key_cache, value_cache;  // [b, H, T, D], [B, K, S, D], [B, K, S, Dv]
+  ConstIndexView lengths;                        // [b]
+  AttentionOptions options;                      // scale and softcap only
+};
+
+struct EncoderAttentionArguments {
+  ConstFloatView query, key, value;  // [b, H, E, D], [b, K, E, D], [b, K, E, Dv]
+  ConstIndexView lengths;            // [b]
+  AttentionOptions options;          // no window
+};
+
+struct WriteCrossArguments {
+  ConstFloatView key, value;         // [b, K, E, D], [b, K, E, Dv]
+  FloatView key_cache, value_cache;  // [B, K, S, D], [B, K, S, Dv]
+  ConstIndexView lengths;            // [b]
+};
+
+Refusal check(const CachedAttentionArguments& arguments);
+Refusal check(const CrossAttentionArguments& arguments);
+Refusal check(const EncoderAttentionArguments& arguments);
+Refusal check(const WriteCrossArguments& arguments);
+
+// A parallel loop: calls body(context, begin, end) over disjoint ranges that cover 0..count-1, then returns.
+struct ParallelLoop {
+  using Body = void (*)(const void* context, int64_t begin, int64_t end);
+  void (*run)(int64_t count, Body body, const void* context) = nullptr;
+  int64_t threads = 1;
+};
+
+// A loop on the calling thread.
+ParallelLoop serial_loop();
+
+// `out` is [b, T, H, Dv], [b, T, H, Dv], [b, E, H, Dv] and, for write_cross, int64 [b].
+void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
+void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop);
+void run(const EncoderAttentionArguments& arguments, float* out, const ParallelLoop& loop);
+void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop& loop);
+
+// The attention problem behind a call; for tests and benchmarks that choose the kernel variant themselves.
+AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out);
+AttentionProblem problem_of(const CrossAttentionArguments& arguments, float* out);
+AttentionProblem problem_of(const EncoderAttentionArguments& arguments, float* out);
+
+// Writes the live tokens of a step at their slots (the first half of cached_attention).
+void write_step(const CachedAttentionArguments& arguments);
+
+}  // namespace fixed_capacity
