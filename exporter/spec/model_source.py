@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +64,7 @@ class ModelSource:
         Raises:
             ModelSourceError: it is absent, unreadable, or of a type that transformers does not know.
         """
-        from transformers import AutoConfig
-
-        with self._reading("config"):
-            if self.location.geometry is not None:
-                return AutoConfig.for_model(**self.location.geometry)
-            return AutoConfig.from_pretrained(self._path, **self._arguments)
+        return copy.deepcopy(self._config)
 
     def load_model(self, progress: Progress | None = None) -> PreTrainedModel:
         """The complete model in float32, in evaluation mode, without gradients.
@@ -87,6 +84,7 @@ class ModelSource:
         with self._reading("weights"):
             model, report = auto_class(spec.kind).from_pretrained(
                 self._path,
+                config=config,
                 dtype=torch.float32,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # so that they are reported with the others
@@ -144,6 +142,16 @@ class ModelSource:
             return None
         with self._reading("preprocessor"):
             return AutoFeatureExtractor.from_pretrained(self._path, **self._arguments)
+
+    @cached_property
+    def _config(self) -> PretrainedConfig:
+        """Read once: the config of a `.gguf` file takes seconds, its vocabulary is part of it."""
+        from transformers import AutoConfig
+
+        with self._reading("config"):
+            if self.location.geometry is not None:
+                return AutoConfig.for_model(**self.location.geometry)
+            return AutoConfig.from_pretrained(self._path, **self._arguments)
 
     @property
     def _path(self) -> str:
