@@ -87,10 +87,15 @@ class TextStream:
         return text[len(known) :]
 
 
+def has_tokenizer(bundle: Bundle) -> bool:
+    """Whether the bundle lists tokenizer files."""
+    return any(entry.role == "tokenizer" for entry in bundle.manifest.files)
+
+
 def load_text_codec(bundle: Bundle) -> TextCodec:
     """The tokenizer in the bundle. Raises UserInputError when it carries none, or one that is unreadable."""
     directory = bundle.root / TOKENIZER_DIRECTORY
-    if not directory.is_dir():
+    if not has_tokenizer(bundle):
         raise UserInputError("the bundle carries no tokenizer; give token ids with --ids")
     from transformers import AutoTokenizer
 

@@ -7,12 +7,15 @@ logits. `ScriptedProgram` besides refuses every token that its script does not h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
+from transformers import PreTrainedTokenizerFast
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import FixedCapacityError
@@ -152,6 +155,30 @@ def _program(shape: BundleShape, backend: str, max_step: int) -> ProgramEntry:
 def make_bundle(shape: BundleShape | None = None, root: Path = Path("no-such-bundle")) -> Bundle:
     """A bundle object of `shape`; its files need not exist."""
     return Bundle(root, make_manifest(shape or BundleShape()))
+
+
+def letter_tokenizer() -> PreTrainedTokenizerFast:
+    """One token per letter, VOCAB tokens in all; unknown characters are dropped."""
+    letters = "ĠabcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,:!?-|;()"[: VOCAB - 2]
+    vocab = {"<s>": 0, "</s>": EOS} | {letter: index + 2 for index, letter in enumerate(letters)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+
+
+def write_bundle(root: Path, shape: BundleShape, contents: Mapping[str, tuple[str, bytes]]) -> Path:
+    """A bundle on disk: `contents` maps a path to its role and bytes; hashes and sizes are the real ones."""
+    entries = []
+    for name, (role, data) in contents.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        digest = hashlib.sha256(data).hexdigest()
+        entries.append(FileEntry(name, role, digest, len(data)))  # type: ignore[arg-type]
+    manifest = make_manifest(replace(shape, files=tuple(entries)))
+    (root / "manifest.json").write_text(to_json(manifest))
+    return root
 
 
 def next_token(history: Sequence[int], source_sum: int = 0) -> int:

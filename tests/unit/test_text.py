@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runtime_doubles import make_bundle
+from runtime_doubles import BundleShape, make_bundle
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.manifest import FileEntry
 from runtime_shims.reference.text import TextCodec, load_text_codec
 
 TEMPLATE = (
@@ -49,6 +51,11 @@ def metaspace_tokenizer() -> PreTrainedTokenizerFast:
 
 
 CODECS = {"byte level": TextCodec(byte_level_tokenizer()), "metaspace": TextCodec(metaspace_tokenizer())}
+
+
+def bundle_with_tokenizer(root: Path) -> Bundle:
+    listed = FileEntry("tokenizer/tokenizer.json", "tokenizer", "0" * 64, 0)
+    return make_bundle(BundleShape(files=(listed,)), root)
 
 
 def streamed(codec: TextCodec, tokens: list[int]) -> list[str]:
@@ -109,7 +116,7 @@ def test_a_template_that_refuses_the_system_text_says_so() -> None:
 
 def test_the_tokenizer_is_read_from_the_bundle(tmp_path: Path) -> None:
     byte_level_tokenizer(TEMPLATE).save_pretrained(tmp_path / "tokenizer")
-    codec = load_text_codec(make_bundle(root=tmp_path))
+    codec = load_text_codec(bundle_with_tokenizer(tmp_path))
     assert codec.encode("hi") == CODECS["byte level"].encode("hi")
     assert codec.decode(codec.encode_chat("hi", None)) == "user:hi|assistant:"
 
@@ -123,5 +130,5 @@ def test_an_unreadable_tokenizer_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "tokenizer").mkdir()
     (tmp_path / "tokenizer" / "tokenizer.json").write_text("{")
     with pytest.raises(UserInputError, match="cannot be loaded") as caught:
-        load_text_codec(make_bundle(root=tmp_path))
+        load_text_codec(bundle_with_tokenizer(tmp_path))
     assert "\n" not in str(caught.value)

@@ -1,0 +1,36 @@
+"""`run-model`: use a bundle from the command line.
+
+Nothing here or in `commands` imports torch before a command that needs it has been chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from runtime_shims.commands.bench import bench
+from runtime_shims.commands.generate import generate
+from runtime_shims.commands.inspect import inspect
+from runtime_shims.commands.verify import verify
+from runtime_shims.console import run_app
+
+NAME = "run-model"
+
+
+def make_app() -> typer.Typer:
+    """The application with its four commands."""
+    app = typer.Typer(
+        name=NAME,
+        help="Run, look into, check and time a bundle that export-model wrote.",
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command in (generate, inspect, verify, bench):
+        app.command()(command)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `run-model`; returns the exit code."""
+    return run_app(make_app(), NAME, arguments)

@@ -1,0 +1,1 @@
+"""The commands of `run-model`, one file each, and what they share."""

@@ -1,0 +1,70 @@
+"""Options that several commands share, and how they open a bundle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime_shims.contract.bundle_reader import Bundle
+
+if TYPE_CHECKING:
+    from runtime_shims.reference.session import Session
+
+BundleArgument = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="Directory that export-model wrote.", show_default=False)
+]
+BackendOption = Annotated[
+    str | None,
+    typer.Option(help="Which of the bundle's programs to run. Default: the first.", metavar="NAME"),
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Threads of the runtime. Default: one per core.", metavar="N", min=1)
+]
+NoVerifyOption = Annotated[
+    bool, typer.Option("--no-verify", help="Do not check the files against their hashes first.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def quiet_libraries() -> None:
+    """Keep the libraries' advice off the terminal; errors still come through as exceptions."""
+    import os
+    import warnings
+
+    warnings.filterwarnings("ignore")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> Session:
+    """Load the program and make a session. All threads go to the runtime, none to PyTorch."""
+    quiet_libraries()
+    import torch
+
+    from runtime_shims.reference.loading import open_session
+
+    torch.set_num_threads(1)
+    if threads is not None:
+        from runtime_shims.reference.executorch_program import set_runtime_threads
+
+        set_runtime_threads(threads)
+    return open_session(bundle, backend)
+
+
+def print_json(data: object) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def megabytes(size: int) -> str:
+    """A size for people: bytes, kB, MB or GB, in powers of 1000."""
+    value = float(size)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.2f} GB"

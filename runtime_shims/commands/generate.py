@@ -1,0 +1,173 @@
+"""`run-model generate`: run prompts, token ids or sound files through a bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime_shims.commands.common import (
+    BackendOption,
+    BundleArgument,
+    DebugOption,
+    JsonOption,
+    NoVerifyOption,
+    ThreadsOption,
+    quiet_libraries,
+    start_session,
+)
+from runtime_shims.commands.generate_output import Answer, OutputOptions, TokenPrinter, print_answers
+from runtime_shims.commands.inputs import (
+    InputOptions,
+    InputRow,
+    batches,
+    check_options,
+    read_rows,
+    source_of,
+)
+from runtime_shims.contract.bundle_reader import Bundle, read_bundle
+from runtime_shims.contract.errors import CapacityExceeded, UserInputError
+
+if TYPE_CHECKING:
+    from runtime_shims.reference.session import Session
+    from runtime_shims.reference.stats import RunStats
+    from runtime_shims.reference.text import TextCodec
+
+INPUT = "Input"
+OUTPUT = "Output"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run, beside what to run and what to print."""
+
+    backend: str | None
+    threads: int | None
+    max_new_tokens: int | None
+    output: OutputOptions
+
+
+def generate(
+    bundle: BundleArgument,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option("--prompt", "-p", help="Text to continue; repeat for a batch.", rich_help_panel=INPUT),
+    ] = None,
+    prompts_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Text file of one prompt per line, run in batches.", metavar="FILE", rich_help_panel=INPUT
+        ),
+    ] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Use the model's chat template.", rich_help_panel=INPUT)
+    ] = False,
+    system: Annotated[
+        str | None, typer.Option(help="System text of the chat.", metavar="TEXT", rich_help_panel=INPUT)
+    ] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option(help="Token ids, e.g. 1,2,3; repeat for a batch.", metavar="IDS", rich_help_panel=INPUT),
+    ] = None,
+    audio: Annotated[
+        list[Path] | None,
+        typer.Option(help="Sound file; repeat for a batch.", metavar="FILE", rich_help_panel=INPUT),
+    ] = None,
+    audio_start: Annotated[
+        float, typer.Option(help="Where to start, in seconds.", metavar="S", rich_help_panel=INPUT)
+    ] = 0.0,
+    audio_seconds: Annotated[
+        float | None, typer.Option(help="How much of it, in seconds.", metavar="S", rich_help_panel=INPUT)
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens per row. Default: the bundle's setting, else the capacity.", metavar="N", min=1
+        ),
+    ] = None,
+    backend: BackendOption = None,
+    threads: ThreadsOption = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Print text as it is generated.", rich_help_panel=OUTPUT),
+    ] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print times and memory to stderr.", rich_help_panel=OUTPUT)
+    ] = False,
+    as_json: JsonOption = False,
+    no_verify: NoVerifyOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Generate text, a translation or a transcript."""
+    inputs = InputOptions(
+        prompts=tuple(prompt or ()),
+        prompts_file=prompts_file,
+        chat=chat,
+        system=system,
+        ids=tuple(ids or ()),
+        audio=tuple(audio or ()),
+        audio_start=audio_start,
+        audio_seconds=audio_seconds,
+    )
+    output = OutputOptions(stream=stream, stats=stats, as_json=as_json)
+    opened = read_bundle(bundle, check_hashes=not no_verify)
+    check_options(opened, inputs)
+    run(opened, inputs, RunOptions(backend, threads, max_new_tokens, output))
+
+
+def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
+    """Read the input, load the program, generate batch by batch, print."""
+    quiet_libraries()
+    codec = _codec(bundle, needed=bool(inputs.prompts or inputs.prompts_file))
+    rows = read_rows(bundle, inputs, codec)
+    size = bundle.manifest.limits.max_batch
+    if len(rows) > size and inputs.prompts_file is None:
+        raise CapacityExceeded(
+            f"{len(rows)} rows were given, the bundle runs at most {size} at once; "
+            f"use --prompts-file, which runs in batches, or export with a larger --max-batch"
+        )
+    if options.output.stream and len(rows) > 1 and not options.output.as_json:
+        raise UserInputError(f"--stream prints one row, {len(rows)} were given; add --json for all of them")
+    started = time.perf_counter()
+    session = start_session(bundle, options.backend, options.threads)
+    load_seconds = time.perf_counter() - started
+    answers, stats = _generate(session, rows, codec, options)
+    print_answers(answers, {"load_seconds": load_seconds, **stats.as_dict()}, options.output)
+
+
+def _generate(
+    session: Session, rows: Sequence[InputRow], codec: TextCodec | None, options: RunOptions
+) -> tuple[list[Answer], RunStats]:
+    from runtime_shims.reference.generation import generate as generate_rows
+    from runtime_shims.reference.stats import RunStats
+
+    stats = RunStats()
+    answers: list[Answer] = []
+    for batch in batches(rows, session.limits.max_batch):
+        printer = TokenPrinter(codec, len(answers), options.output) if options.output.stream else None
+        generations = generate_rows(
+            session,
+            [row.prompt for row in batch],
+            source_of(batch),
+            options.max_new_tokens,
+            printer,
+            stats,
+        )
+        if printer is not None:
+            printer.finish()
+        answers += [
+            Answer(len(answers) + index, row.label, codec.decode(answer.tokens) if codec else None, answer)
+            for index, (row, answer) in enumerate(zip(batch, generations, strict=True))
+        ]
+    return answers, stats
+
+
+def _codec(bundle: Bundle, needed: bool) -> TextCodec | None:
+    """The bundle's tokenizer; None when it carries none and none is needed to read the input."""
+    from runtime_shims.reference.text import has_tokenizer, load_text_codec
+
+    return load_text_codec(bundle) if needed or has_tokenizer(bundle) else None

@@ -1,0 +1,134 @@
+"""What `generate` prints: text for people, JSON for programs, tokens as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from runtime_shims.commands.common import megabytes, print_json
+
+if TYPE_CHECKING:
+    from runtime_shims.reference.generation import Generation
+    from runtime_shims.reference.text import TextCodec, TextStream
+
+Statistics = Mapping[str, float | int | None]
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """The output options of the command line."""
+
+    stream: bool
+    stats: bool
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One finished row; `text` is None when the bundle carries no tokenizer."""
+
+    row: int
+    label: str
+    text: str | None
+    generation: Generation
+
+    def shown(self) -> str:
+        """The text, or the token ids when there is none."""
+        return " ".join(map(str, self.generation.tokens)) if self.text is None else self.text
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON output."""
+        return {
+            "row": self.row,
+            "input": self.label,
+            "text": self.text,
+            "tokens": list(self.generation.tokens),
+            "stop_reason": self.generation.stop_reason,
+            "prompt_tokens": self.generation.prompt_tokens,
+        }
+
+
+class TokenPrinter:
+    """Prints tokens as they are chosen: plain text for one row, a JSON object per line for many."""
+
+    def __init__(self, codec: TextCodec | None, first_row: int, options: OutputOptions) -> None:
+        """`first_row` numbers row 0 of this batch; without a codec token ids are printed."""
+        self._codec = codec
+        self._first_row = first_row
+        self._as_json = options.as_json
+        self._streams: dict[int, TextStream] = {}
+
+    def __call__(self, row: int, token: int) -> None:
+        """Print one token of row `row`."""
+        text = f"{token} " if self._codec is None else self._stream(row, self._codec).push(token)
+        if self._as_json:
+            event = {"row": self._first_row + row, "token": token}
+            self._write(json.dumps(event if self._codec is None else {**event, "text": text}) + "\n")
+        else:
+            self._write(text)
+
+    def finish(self) -> None:
+        """Print what the decoders still hold back, and end the line."""
+        for row, stream in self._streams.items():
+            rest = stream.finish()
+            if self._as_json and rest:
+                self._write(json.dumps({"row": self._first_row + row, "token": None, "text": rest}) + "\n")
+            elif not self._as_json:
+                self._write(rest)
+        if not self._as_json:
+            self._write("\n")
+
+    def _stream(self, row: int, codec: TextCodec) -> TextStream:
+        if row not in self._streams:
+            self._streams[row] = codec.stream()
+        return self._streams[row]
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def print_answers(answers: Sequence[Answer], statistics: Statistics, options: OutputOptions) -> None:
+    """Print the finished rows, unless they have been streamed, and what they cost."""
+    if options.as_json:
+        result = {"generations": [answer.as_dict() for answer in answers], "stats": dict(statistics)}
+        if options.stream:
+            typer.echo(json.dumps(result))
+        else:
+            print_json(result)
+        return
+    if not options.stream:
+        for answer in answers:
+            typer.echo(f"[{answer.row}] {answer.shown()}" if len(answers) > 1 else answer.shown())
+    for answer in answers:
+        if answer.generation.stop_reason == "capacity":
+            typer.echo(
+                f"row {answer.row} stopped because the decoder is full; "
+                f"export with a larger --max-dec to go on",
+                err=True,
+            )
+    if options.stats:
+        typer.echo(_statistics_lines(statistics), err=True)
+
+
+def _statistics_lines(statistics: Statistics) -> str:
+    """Times, rates and memory as three lines."""
+
+    def rate(key: str) -> str:
+        value = statistics[key]
+        return "-" if value is None else f"{value:.1f} tokens/s"
+
+    peak = megabytes(int(statistics["peak_rss_bytes"] or 0))
+    return (
+        f"load {statistics['load_seconds']:.2f} s, peak memory {peak}\n"
+        f"prefill {statistics['prefill_tokens']} tokens, {statistics['prefill_seconds']:.3f} s, "
+        f"{rate('prefill_tokens_per_second')}; encoder {statistics['encode_seconds']:.3f} s\n"
+        f"decode {statistics['new_tokens']} tokens, {statistics['decode_steps']} steps, "
+        f"{statistics['decode_seconds']:.3f} s, {rate('decode_tokens_per_second')}"
+    )

@@ -1,0 +1,86 @@
+"""The tables of `inspect` that restate the manifest: model, capacities, token rules, files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from runtime_shims.commands.common import megabytes
+from runtime_shims.contract.manifest import Manifest
+
+SHOWN_TOKENS = 12
+"""Longer token lists are shown by their first few ids and their number."""
+
+
+def heading(manifest: Manifest) -> Text:
+    """Model, kind, size, how it was made."""
+    source, recipe = manifest.source, manifest.recipe
+    weights = f"random weights, seed {source.seed}" if source.random_weights else "trained weights"
+    revision = f" @ {source.revision}" if source.revision else ""
+    packages = ", ".join(f"{package.name} {package.version}" for package in manifest.packages)
+    return Text.assemble(
+        (f"{source.model}{revision}\n", "bold"),
+        f"{source.architecture} ({source.model_type}), {manifest.kind}, "
+        f"{source.parameter_count:,} parameters, {weights}\n",
+        f"quantization {manifest.quantization}, {recipe.dtype}, {recipe.attention} attention, "
+        f"format {manifest.format_version}\n",
+        (packages, "dim"),
+    )
+
+
+def capacities(manifest: Manifest) -> Table:
+    """Every upper bound beside the option that sets it."""
+    limits = manifest.limits
+    table = Table(title="Capacities (anything up to them is served)", title_justify="left")
+    for column in ("", "at most", "set by"):
+        table.add_column(column, justify="right" if column == "at most" else "left")
+    table.add_row("rows at once", f"{limits.max_batch:,}", "--max-batch")
+    if limits.max_enc is not None:
+        table.add_row("encoder positions", f"{limits.max_enc:,}", "--max-enc")
+    if limits.source_shape is not None:
+        table.add_row("encoder input", " x ".join(map(str, limits.source_shape)), "model")
+    table.add_row("decoder positions", f"{limits.max_dec:,}", "--max-dec")
+    table.add_row("drafted tokens per step", f"{limits.max_draft:,}", "--max-draft")
+    table.add_row("prompt tokens per step", f"{manifest.recipe.prefill_chunk:,}", "--prefill-chunk")
+    table.add_row("new tokens by default", _or_none(manifest.generation.max_new_tokens), "model")
+    return table
+
+
+def token_rules(manifest: Manifest) -> Table:
+    """Which tokens start, end, are forced or may not appear."""
+    rules = manifest.tokens
+    table = Table(title=f"Tokens ({rules.vocab_size:,} in the vocabulary)", title_justify="left")
+    table.add_column("")
+    table.add_column("ids")
+    table.add_row("start", _ids(rules.start))
+    table.add_row("end", _ids(rules.eos))
+    table.add_row("padding", _or_none(rules.pad))
+    table.add_row("forced", ", ".join(f"{f.token} at {f.position}" for f in rules.forced) or "-")
+    table.add_row("never", _ids(rules.suppress))
+    table.add_row("never first", _ids(rules.begin_suppress))
+    return table
+
+
+def files(manifest: Manifest) -> Table:
+    """Every file with its role, size and the first digits of its hash."""
+    table = Table(title="Files", title_justify="left")
+    for column in ("path", "role", "size", "sha256"):
+        table.add_column(column, justify="right" if column == "size" else "left")
+    for entry in manifest.files:
+        table.add_row(entry.path, entry.role, megabytes(entry.size_bytes), entry.sha256[:12])
+    total = sum(entry.size_bytes for entry in manifest.files)
+    table.add_section()
+    table.add_row(f"{len(manifest.files)} files", "", megabytes(total), "")
+    return table
+
+
+def _ids(tokens: Sequence[int]) -> str:
+    """Token ids, shortened."""
+    shown = ", ".join(map(str, tokens[:SHOWN_TOKENS]))
+    return f"{shown}, ... ({len(tokens)} in all)" if len(tokens) > SHOWN_TOKENS else shown or "-"
+
+
+def _or_none(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

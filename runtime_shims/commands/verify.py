@@ -1,0 +1,129 @@
+"""`run-model verify`: is the bundle what was exported, and does every program answer as recorded?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from runtime_shims.commands.common import (
+    BackendOption,
+    BundleArgument,
+    DebugOption,
+    JsonOption,
+    ThreadsOption,
+    megabytes,
+    print_json,
+    start_session,
+)
+from runtime_shims.contract.bundle_reader import Bundle, read_bundle
+from runtime_shims.contract.errors import FixedCapacityError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from runtime_shims.reference.golden import Golden
+    from runtime_shims.reference.replay import ReplayResult
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the ladder; `passed` is None when an earlier one failed and it was not tried."""
+
+    subject: str
+    check: str
+    passed: bool | None
+    detail: str
+
+
+def verify(
+    bundle: BundleArgument,
+    backend: BackendOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Check every hash, then replay the golden requests on every program (or on one: --backend)."""
+    opened = read_bundle(bundle, check_hashes=True)
+    rungs = [_files_rung(opened), *_program_rungs(opened, backend, threads)]
+    passed = all(rung.passed for rung in rungs)
+    if as_json:
+        print_json({"bundle": str(bundle), "passed": passed, "rungs": [asdict(rung) for rung in rungs]})
+    else:
+        from rich.console import Console
+
+        Console(highlight=False, markup=False).print(ladder(rungs))
+    if not passed:
+        first = next(rung for rung in rungs if not rung.passed)
+        typer.echo(f"verification failed: {first.subject}, {first.check}: {first.detail}", err=True)
+        raise typer.Exit(1)
+
+
+def ladder(rungs: list[Rung]) -> Table:
+    """The rungs as a table; the first that fails is where to look."""
+    from rich.table import Table
+    from rich.text import Text
+
+    marks = {True: Text("ok", "green"), False: Text("failed", "bold red"), None: Text("skipped", "dim")}
+    table = Table(title="Verification", title_justify="left")
+    for column in ("", "check", "", "detail"):
+        table.add_column(column)
+    for rung in rungs:
+        table.add_row(rung.subject, rung.check, marks[rung.passed], rung.detail)
+    return table
+
+
+def _files_rung(bundle: Bundle) -> Rung:
+    """read_bundle has refused the bundle if any hash differs."""
+    files = bundle.manifest.files
+    total = megabytes(sum(entry.size_bytes for entry in files))
+    return Rung("bundle", "files", True, f"{len(files)} files, {total}, every SHA-256 as recorded")
+
+
+def _program_rungs(bundle: Bundle, backend: str | None, threads: int | None) -> list[Rung]:
+    from runtime_shims.reference.golden import read_golden
+
+    golden = read_golden(bundle)
+    entries = bundle.manifest.programs if backend is None else (bundle.program(backend),)
+    rungs: list[Rung] = []
+    for entry in entries:
+        rungs += _replay_rungs(bundle, entry.backend, threads, golden)
+    return rungs
+
+
+def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Golden) -> list[Rung]:
+    from runtime_shims.reference.replay import replay
+
+    checks = ["load", "run", "first logits", "tokens"]
+    rungs: list[Rung] = []
+    try:
+        session = start_session(bundle, backend, threads)
+        rungs.append(Rung(backend, "load", True, bundle.program(backend).file))
+        result = replay(session, golden)
+        rungs.append(Rung(backend, "run", True, f"{result.requests} golden requests"))
+        rungs += _answer_rungs(backend, result)
+    except FixedCapacityError as error:
+        rungs.append(Rung(backend, checks[len(rungs)], False, str(error)))
+    return rungs + [Rung(backend, check, None, "") for check in checks[len(rungs) :]]
+
+
+def _answer_rungs(backend: str, result: ReplayResult) -> list[Rung]:
+    logits = Rung(
+        backend,
+        "first logits",
+        result.logits_passed,
+        f"largest difference {result.logits_difference:.2g}, tolerance {result.logits_tolerance:.2g}",
+    )
+    detail = f"{result.tokens_equal} of {result.tokens} as recorded"
+    if result.first_difference is not None:
+        at = result.first_difference
+        detail += (
+            f"; request {at.request}, row {at.row}, new token {at.position}: "
+            f"expected {_token(at.expected)}, got {_token(at.got)}"
+        )
+    return [logits, Rung(backend, "tokens", result.tokens_passed, detail)]
+
+
+def _token(token: int | None) -> str:
+    return "the end" if token is None else str(token)

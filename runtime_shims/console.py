@@ -1,0 +1,54 @@
+"""Runs a typer application with this project's manners: errors are one line, tracebacks are asked for.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from runtime_shims.contract.errors import FixedCapacityError
+
+USAGE = 2
+FAILURE = 1
+DEBUG_OPTION = "--debug"
+
+
+def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run `app` on `arguments` (default: those of the process) and return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = app(args=given or ["--help"], prog_name=name, standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        if DEBUG_OPTION in given:
+            traceback.print_exc()
+        code, message = _outcome(error)
+        print(f"{name}: {message}", file=sys.stderr)
+        return code
+    if not given:
+        return USAGE
+    return result if isinstance(result, int) else 0
+
+
+def _outcome(error: BaseException) -> tuple[int, str]:
+    """Exit code and message of an error that ended a command."""
+    if isinstance(error, typer.TyperException):
+        return error.exit_code, f"{_sentence(error.format_message())} (see --help)"
+    if isinstance(error, typer.Abort | KeyboardInterrupt):
+        return 130, "interrupted"
+    if isinstance(error, FixedCapacityError):
+        return (USAGE if isinstance(error, ValueError) else FAILURE), str(error)
+    if isinstance(error, OSError):
+        return FAILURE, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+    reason = next(iter(str(error).strip().splitlines()), "")
+    kind = type(error).__name__
+    return FAILURE, f"unexpected {kind}: {reason or 'no message'} ({DEBUG_OPTION} shows where)"
+
+
+def _sentence(message: str) -> str:
+    """A parser's message on one line, without its full stop."""
+    return " ".join(message.split()).removesuffix(".")
