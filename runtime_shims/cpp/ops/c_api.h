@@ -42,6 +42,10 @@ FIXED_CAPACITY_API int32_t fixed_capacity_write_cross(const fixed_capacity_tenso
 
 FIXED_CAPACITY_API const char* fixed_capacity_last_refusal(void);
 
+/* From now on, methods of one program that are loaded share one packed copy of their weights (XNNPACK).
+ * Returns 0, or -1 when the backend refuses. */
+FIXED_CAPACITY_API int32_t fixed_capacity_share_packed_weights(void);
+
 /* Name of the kernel variant this processor runs. */
 FIXED_CAPACITY_API const char* fixed_capacity_kernel_variant(void);
 
