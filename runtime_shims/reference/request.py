@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch import Tensor
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from runtime_shims.contract.manifest import Limits, Manifest
 
-SourceInput = Sequence[Sequence[int]] | Tensor
+SourceInput: TypeAlias = Sequence[Sequence[int]] | Tensor
 
 
 @dataclass(frozen=True)
