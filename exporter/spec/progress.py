@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from exporter.spec.capacity_plan import CapacityPlan
+
 
 class Progress(Protocol):
     """A listener of stages; a stage lasts until the next one begins."""
@@ -11,9 +13,15 @@ class Progress(Protocol):
     def stage(self, name: str) -> None:
         """The stage `name` begins; a short phrase for people, such as `loading weights`."""
 
+    def planned(self, plan: CapacityPlan) -> None:
+        """The plan is made; nothing has been built yet."""
+
 
 class SilentProgress:
     """Nobody listens."""
 
     def stage(self, name: str) -> None:
         """Ignore `name`."""
+
+    def planned(self, plan: CapacityPlan) -> None:
+        """Ignore `plan`."""

@@ -1,0 +1,168 @@
+"""`export-model`: make a bundle from the command line.
+
+Options only: what they mean is decided by `Recipe`, what they cost by `CapacityPlan`, and what happens by
+`pipeline`. Nothing here imports torch or transformers before a model is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from exporter import cli_options as options
+from exporter.cli_output import (
+    ConsoleProgress,
+    print_plan,
+    print_recipes,
+    print_report,
+    print_version,
+    quiet_libraries,
+)
+from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.faults import RecipeError
+from exporter.spec.memory import parse_bytes
+from exporter.spec.recipe import Recipe
+from recipes.index import RECIPES
+from runtime_shims.console import run_app
+
+NAME = "export-model"
+HELP = """Export a Hugging Face model to a bundle whose caches have a fixed capacity.
+
+MODEL is a Hub id (t5-small is google-t5/t5-small), a checkpoint directory, a .gguf file, or a known name
+with --random-weights: its published geometry with seeded weights. Local models need no network.
+
+[bold]Examples[/bold]
+
+[dim]Eight texts of up to 512 tokens at once:[/dim]
+
+  export-model t5-small --max-batch 8 --max-enc 512 --max-dec 256
+
+[dim]A local checkpoint, with a program for any runtime beside the fast one:[/dim]
+
+  export-model ./checkpoint --backend xnnpack --backend portable -o my.bundle
+
+[dim]What would it cost? (seconds, no download):[/dim]
+
+  export-model gemma-3-270m --random-weights --max-dec 8192 --plan-only
+
+[dim]Speech, from a named recipe:[/dim]
+
+  export-model --recipe whisper-tiny.en
+"""
+
+
+def make_app() -> typer.Typer:
+    """The application: one command."""
+    app = typer.Typer(
+        name=NAME,
+        add_completion=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command(help=HELP)(export_model)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `export-model`; returns the exit code."""
+    return run_app(make_app(), NAME, arguments)
+
+
+def export_model(
+    model: options.ModelArgument = None,
+    recipe: options.RecipeOption = None,
+    random_weights: options.RandomWeightsOption = False,
+    seed: options.SeedOption = None,
+    max_batch: options.MaxBatchOption = None,
+    max_enc: options.MaxEncOption = None,
+    max_dec: options.MaxDecOption = None,
+    max_draft: options.MaxDraftOption = None,
+    prefill_chunk: options.PrefillChunkOption = None,
+    max_memory: options.MaxMemoryOption = None,
+    backend: options.BackendOption = None,
+    attention: options.AttentionOption = None,
+    quantize: options.QuantizeOption = None,
+    dtype: options.DtypeOption = None,
+    draft: options.DraftOption = None,
+    output: options.OutputOption = None,
+    force: options.ForceOption = False,
+    plan_only: options.PlanOnlyOption = False,
+    no_verify: options.NoVerifyOption = False,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    list_recipes: Annotated[
+        bool, typer.Option("--list-recipes", callback=print_recipes, is_eager=True, help="Print all recipes.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Build the recipe from the options, then plan it or export it."""
+    chosen = _recipe(
+        recipe,
+        model=model,
+        random_weights=random_weights or None,
+        seed=seed,
+        max_batch=max_batch,
+        max_enc=max_enc,
+        max_dec=max_dec,
+        max_draft=max_draft,
+        prefill_chunk=prefill_chunk,
+        backends=tuple(backend) if backend else None,
+        attention=attention,
+        quantize=quantize,
+        dtype=dtype,
+        draft=draft,
+    )
+    max_memory_bytes = None if max_memory is None else parse_bytes(max_memory)
+    if not debug:
+        quiet_libraries()
+    if plan_only:
+        print_plan(_plan(chosen, max_memory_bytes), as_json=json)
+        return
+    from exporter.pipeline import export_bundle
+
+    with ConsoleProgress(as_json=json) as progress:
+        report = export_bundle(
+            chosen,
+            output or Path(bundle_name(chosen.model)),
+            force=force,
+            verify=not no_verify,
+            max_memory_bytes=max_memory_bytes,
+            progress=progress,
+        )
+    print_report(report, as_json=json)
+
+
+def bundle_name(model: str) -> str:
+    """The default bundle for `model`: `t5-small.bundle` for a Hub id, a directory or a file of that name."""
+    path = Path(model).expanduser()
+    name = path.resolve().name if path.exists() else model.rstrip("/").rpartition("/")[2]
+    return f"{name.removesuffix('.gguf')}.bundle"
+
+
+def _recipe(name: str | None, **given: Any) -> Recipe:
+    """The named recipe, or none, with every given value in place of its own."""
+    changes = {field: value for field, value in given.items() if value is not None}
+    if name is None:
+        if "model" not in changes:
+            raise RecipeError(
+                "recipe", ["give a MODEL, or a named recipe with --recipe (see --list-recipes)"]
+            )
+        return Recipe(**changes)
+    if name not in RECIPES:
+        raise RecipeError("recipe", [f"--recipe {name} is unknown; available: {', '.join(RECIPES)}"])
+    return replace(RECIPES[name](), **changes)
+
+
+def _plan(recipe: Recipe, max_memory_bytes: int | None) -> CapacityPlan:
+    """Plan without loading a weight."""
+    from exporter.spec.model_source import resolve_source
+    from exporter.spec.model_spec import ModelSpec
+
+    spec = ModelSpec.from_config(resolve_source(recipe).load_config())
+    return CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)

@@ -1,0 +1,165 @@
+"""The options of `export-model`: names, help and panels. The same names mean the same in every tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from exporter.spec.recipe import ATTENTIONS, BACKENDS, DTYPES, QUANTIZATIONS
+
+MODEL, CAPACITY, PROGRAM, OUTPUT = "Model", "Capacity", "Program", "Output"
+
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="Hub id, checkpoint directory, .gguf file, or a known name with --random-weights.",
+        show_default=False,
+    ),
+]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME",
+        help="Start from a named recipe; other options change it.",
+        rich_help_panel=MODEL,
+    ),
+]
+RandomWeightsOption = Annotated[
+    bool,
+    typer.Option(
+        "--random-weights",
+        help="Use the model's geometry with seeded weights; needs no download.",
+        rich_help_panel=MODEL,
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", metavar="N", help="Seed of --random-weights. Default: 0.", rich_help_panel=MODEL),
+]
+MaxBatchOption = Annotated[
+    int | None,
+    typer.Option("--max-batch", metavar="N", help="Most rows at once. Default: 1.", rich_help_panel=CAPACITY),
+]
+MaxEncOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-enc",
+        metavar="N",
+        help="Most encoder output positions. Default: 512, or the model's limit; fixed for Whisper.",
+        rich_help_panel=CAPACITY,
+    ),
+]
+MaxDecOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-dec",
+        metavar="N",
+        help="Most decoder positions; the context of a decoder-only model. Default: 2048 decoder-only, "
+        "256 text, 448 Whisper, or the model's limit.",
+        rich_help_panel=CAPACITY,
+    ),
+]
+MaxDraftOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-draft",
+        metavar="K",
+        help="Most draft tokens verified in one step. Default: 4.",
+        rich_help_panel=CAPACITY,
+    ),
+]
+PrefillChunkOption = Annotated[
+    int | None,
+    typer.Option(
+        "--prefill-chunk",
+        metavar="N",
+        help="Prompt tokens taken by one step. Default: 128 decoder-only, 16 encoder-decoder.",
+        rich_help_panel=CAPACITY,
+    ),
+]
+MaxMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Refuse a plan above this size, such as 512M or 2G.",
+        rich_help_panel=CAPACITY,
+    ),
+]
+BackendOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help=f"{' or '.join(BACKENDS)}; repeat for several programs. Default: {BACKENDS[0]}.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+AttentionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--attention",
+        metavar="FORM",
+        help=f"{' or '.join(ATTENTIONS)}: our operator, or core operators that any runtime has. "
+        "Default: fused where the operator library is built.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+QuantizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--quantize",
+        metavar="SCHEME",
+        help=f"Weight format; this version: {', '.join(QUANTIZATIONS)}.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+DtypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="TYPE",
+        help=f"Arithmetic; this version: {', '.join(DTYPES)}.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+DraftOption = Annotated[
+    str | None,
+    typer.Option(
+        "--draft",
+        metavar="HOW",
+        help="Where draft tokens come from; not available in this version.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="BUNDLE",
+        help="Directory to write. Default: ./<model name>.bundle.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace an existing bundle.", rich_help_panel=OUTPUT)
+]
+PlanOnlyOption = Annotated[
+    bool, typer.Option("--plan-only", help="Print the plan and stop.", rich_help_panel=OUTPUT)
+]
+NoVerifyOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-verify", help="Do not compare the bundle with the original model.", rich_help_panel=OUTPUT
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
+DebugOption = Annotated[
+    bool,
+    typer.Option("--debug", help="Show warnings and the traceback of an error.", rich_help_panel=OUTPUT),
+]
