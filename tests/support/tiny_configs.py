@@ -1,0 +1,207 @@
+"""Configurations of tiny models, one per family, with every fact that tends to be lost left uneven.
+
+Hidden size 32, vocabulary 64, window 8, two to four layers. Head size times heads differs from the hidden
+size and key/value heads are fewer than query heads wherever a family allows it; encoder and decoder depths
+differ; soft caps and query scales are small enough to change the result.
+"""
+
+from __future__ import annotations
+
+from transformers import (
+    BartConfig,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    MarianConfig,
+    MBartConfig,
+    MistralConfig,
+    MT5Config,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+    T5Config,
+    WhisperConfig,
+)
+
+HIDDEN = 32
+VOCAB = 64
+WINDOW = 8
+POSITIONS = 512
+MEL_BINS = 16
+MEL_FRAMES = 40
+SLIDING, FULL = "sliding_attention", "full_attention"
+
+
+def t5() -> PretrainedConfig:
+    """Original T5: ReLU, decoder outputs scaled by ``d_model ** -0.5``."""
+    return T5Config(**_T5_SHAPE, feed_forward_proj="relu", decoder_start_token_id=0)
+
+
+def flan_t5() -> PretrainedConfig:
+    """T5 1.1 and Flan-T5: gated GELU, decoder outputs not scaled."""
+    return T5Config(
+        **_T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0
+    )
+
+
+def mt5() -> PretrainedConfig:
+    """mT5: gated GELU."""
+    return MT5Config(**_T5_SHAPE, feed_forward_proj="gated-gelu", decoder_start_token_id=0)
+
+
+def bart() -> PretrainedConfig:
+    """BART: learned positions with an offset of two, post-norm, starts with EOS."""
+    return BartConfig(
+        **_BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2
+    )
+
+
+def mbart() -> PretrainedConfig:
+    """mBART: pre-norm, scaled embeddings, starts with a language token."""
+    return MBartConfig(
+        **_BART_SHAPE,
+        scale_embedding=True,
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=VOCAB - 4,
+    )
+
+
+def marian() -> PretrainedConfig:
+    """Marian: static sinusoidal positions, scaled embeddings, starts with the padding token."""
+    return MarianConfig(
+        **_BART_SHAPE,
+        scale_embedding=True,
+        activation_function="swish",
+        pad_token_id=VOCAB - 1,
+        eos_token_id=0,
+        decoder_start_token_id=VOCAB - 1,
+    )
+
+
+def whisper() -> PretrainedConfig:
+    """Whisper: 40 mel frames give 20 encoder positions."""
+    return WhisperConfig(
+        vocab_size=VOCAB,
+        num_mel_bins=MEL_BINS,
+        d_model=HIDDEN,
+        encoder_layers=3,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_source_positions=MEL_FRAMES // 2,
+        max_target_positions=128,
+        pad_token_id=60,
+        eos_token_id=60,
+        bos_token_id=61,
+        decoder_start_token_id=61,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )
+
+
+def llama() -> PretrainedConfig:
+    """Llama: untied head."""
+    return LlamaConfig(**_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=False)
+
+
+def qwen2() -> PretrainedConfig:
+    """Qwen2: biases on query, key and value."""
+    return Qwen2Config(**_DECODER_SHAPE, num_hidden_layers=2, tie_word_embeddings=True)
+
+
+def qwen3() -> PretrainedConfig:
+    """Qwen3: query and key are normalised per head."""
+    return Qwen3Config(**_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=True)
+
+
+def mistral() -> PretrainedConfig:
+    """Mistral: every layer slides."""
+    return MistralConfig(
+        **_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, sliding_window=WINDOW, tie_word_embeddings=False
+    )
+
+
+def gemma2() -> PretrainedConfig:
+    """Gemma 2: alternate sliding and full layers, soft caps on scores and logits."""
+    return Gemma2Config(
+        **_DECODER_SHAPE,
+        num_hidden_layers=4,
+        head_dim=12,
+        query_pre_attn_scalar=10,
+        sliding_window=WINDOW,
+        layer_types=[SLIDING, FULL, SLIDING, FULL],
+        attn_logit_softcapping=4.0,
+        final_logit_softcapping=6.0,
+    )
+
+
+def gemma3() -> PretrainedConfig:
+    """Gemma 3 text: sliding and full layers in uneven order, one rope base per type."""
+    return Gemma3TextConfig(
+        **_DECODER_SHAPE,
+        num_hidden_layers=4,
+        head_dim=12,
+        query_pre_attn_scalar=10,
+        sliding_window=WINDOW,
+        layer_types=[SLIDING, SLIDING, FULL, SLIDING],
+    )
+
+
+def gpt2() -> PretrainedConfig:
+    """GPT-2: learned positions, no grouped heads."""
+    return GPT2Config(
+        vocab_size=VOCAB,
+        n_positions=POSITIONS,
+        n_embd=HIDDEN,
+        n_layer=2,
+        n_head=4,
+        n_inner=48,
+        bos_token_id=1,
+        eos_token_id=1,
+        pad_token_id=0,
+    )
+
+
+_T5_SHAPE = {
+    "vocab_size": VOCAB,
+    "d_model": HIDDEN,
+    "d_kv": 12,
+    "d_ff": 48,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 16,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+}
+
+_BART_SHAPE = {
+    "vocab_size": VOCAB,
+    "d_model": HIDDEN,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": POSITIONS,
+    "forced_eos_token_id": None,
+}
+
+_DECODER_SHAPE = {
+    "vocab_size": VOCAB,
+    "hidden_size": HIDDEN,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": POSITIONS,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 1,
+}

@@ -1,0 +1,163 @@
+"""Tiny models with seeded weights, built in code: the subjects of most tests.
+
+Shape legend: ``B`` batch, ``E`` encoder positions, ``T`` tokens, ``V`` vocabulary.
+
+Weights are drawn by parameter name from a generator of their own, so a model is the same whatever ran
+before it and however transformers initialises. They are large on purpose: flat logits would let wrong
+attention pass as right.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from tests.support import tiny_configs
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+    GenerationConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
+
+
+@dataclass(frozen=True)
+class TinyCase:
+    """One tiny model.
+
+    Attributes:
+        embedding_std: standard deviation of embeddings; with a tied head it also sets the logits' scale.
+        score_std: standard deviation of query and key projections; it sets how sharp attention is.
+        weight_std: standard deviation of every other matrix.
+        seed: chosen, as the scales are, so that greedy text varies and no row ends within 24 tokens.
+    """
+
+    name: str
+    kind: Kind
+    config: Callable[[], PretrainedConfig]
+    embedding_std: float
+    score_std: float
+    weight_std: float
+    seed: int
+
+
+def _cases() -> dict[str, TinyCase]:
+    text, speech, decoder = "text_seq2seq", "speech_seq2seq", "decoder_only"
+    cases = (
+        TinyCase("t5", text, tiny_configs.t5, 1.0, 0.25, 0.4, 0),
+        TinyCase("flan_t5", text, tiny_configs.flan_t5, 0.4, 0.25, 0.4, 1),
+        TinyCase("mt5", text, tiny_configs.mt5, 0.4, 0.25, 0.4, 0),
+        TinyCase("bart", text, tiny_configs.bart, 0.2, 0.8, 0.15, 3),
+        TinyCase("mbart", text, tiny_configs.mbart, 0.2, 0.8, 0.8, 0),
+        TinyCase("marian", text, tiny_configs.marian, 0.4, 0.8, 0.22, 5),
+        TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.6, 0.25, 0),
+        TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
+        TinyCase("qwen2", decoder, tiny_configs.qwen2, 0.3, 0.4, 0.4, 0),
+        TinyCase("qwen3", decoder, tiny_configs.qwen3, 0.3, 0.4, 0.4, 2),
+        TinyCase("mistral", decoder, tiny_configs.mistral, 0.4, 0.4, 0.25, 1),
+        TinyCase("gemma2", decoder, tiny_configs.gemma2, 0.1, 0.4, 0.5, 1),
+        TinyCase("gemma3", decoder, tiny_configs.gemma3, 0.1, 0.4, 0.25, 2),
+        TinyCase("gpt2", decoder, tiny_configs.gpt2, 0.3, 0.4, 0.4, 2),
+    )
+    return {case.name: case for case in cases}
+
+
+CASES = _cases()
+DECODER_ONLY = tuple(name for name, case in CASES.items() if case.kind == "decoder_only")
+TEXT_SEQ2SEQ = tuple(name for name, case in CASES.items() if case.kind == "text_seq2seq")
+ENCODER_DECODER = tuple(name for name, case in CASES.items() if case.kind != "decoder_only")
+
+
+def build(name: str) -> PreTrainedModel:
+    """The tiny model ``name``: fp32, eval mode, no gradients, the same weights on every call."""
+    case = CASES[name]
+    auto = {
+        "decoder_only": AutoModelForCausalLM,
+        "text_seq2seq": AutoModelForSeq2SeqLM,
+        "speech_seq2seq": AutoModelForSpeechSeq2Seq,
+    }[case.kind]
+    model = auto.from_config(case.config(), dtype=torch.float32).eval().requires_grad_(False)
+    _fill(model, case)
+    model.generation_config = _generation_config(model.config)
+    return model
+
+
+def source(name: str, batch: int, length: int, seed: int = 0) -> Tensor:
+    """Encoder input of encoder-decoder ``name``, without padding.
+
+    Returns: ids int64[B, E]; for speech features float32[B, mel bins, mel frames] (``length`` unused).
+    """
+    if CASES[name].kind == "speech_seq2seq":
+        shape = (batch, tiny_configs.MEL_BINS, tiny_configs.MEL_FRAMES)
+        return torch.randn(shape, generator=_generator("features", seed))
+    return tokens(batch, length, seed)
+
+
+def tokens(batch: int, length: int, seed: int = 0) -> Tensor:
+    """Random ids int64[B, T] that are no family's special token."""
+    low, high = 3, tiny_configs.VOCAB - 4
+    return torch.randint(low, high, (batch, length), generator=_generator("tokens", seed))
+
+
+def _generator(label: str, seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(zlib.crc32(f"{label}/{seed}".encode()))
+
+
+@torch.no_grad()
+def _fill(model: PreTrainedModel, case: TinyCase) -> None:
+    """Draw every parameter; vectors (norms, biases) move away from their neutral value instead."""
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    for name, parameter in model.named_parameters():
+        if _is_sinusoid(model, name):
+            continue
+        noise = torch.randn(parameter.shape, generator=_generator(f"{case.name}.{name}", case.seed))
+        if parameter.dim() == 1:
+            parameter.add_(0.1 * noise)
+        elif "relative_attention_bias" in name:
+            parameter.copy_(noise)
+        elif id(parameter) in embeddings:
+            parameter.copy_(noise * case.embedding_std)
+        else:
+            is_score = name.split(".")[-2] in {"q", "k", "q_proj", "k_proj", "c_attn"}
+            parameter.copy_(noise * (case.score_std if is_score else case.weight_std))
+    for name, buffer in model.named_buffers():
+        if name.endswith("final_logits_bias"):
+            noise = torch.randn(buffer.shape, generator=_generator(f"{case.name}.{name}", case.seed))
+            buffer.copy_(0.5 * noise)
+
+
+def _is_sinusoid(model: PreTrainedModel, name: str) -> bool:
+    """Whether a parameter is a fixed sinusoidal table (Marian's positions, Whisper's encoder positions)."""
+    owner = model.get_submodule(name.rpartition(".")[0])
+    fixed_in_whisper = model.config.model_type == "whisper" and "encoder.embed_positions" in name
+    return "Sinusoidal" in type(owner).__name__ or fixed_in_whisper
+
+
+def _generation_config(config: PretrainedConfig) -> GenerationConfig:
+    """Greedy settings; for Whisper the token rules that a real checkpoint carries."""
+    settings = {
+        "bos_token_id": getattr(config, "bos_token_id", None),
+        "eos_token_id": config.eos_token_id,
+        "pad_token_id": config.pad_token_id,
+        "decoder_start_token_id": getattr(config, "decoder_start_token_id", None),
+    }
+    if config.model_type == "whisper":
+        settings |= {
+            "suppress_tokens": [1, 2, 7, 61, 63],
+            "begin_suppress_tokens": [5, 60],
+            "forced_decoder_ids": [[1, 62]],
+            "no_timestamps_token_id": 62,
+            "prev_sot_token_id": 63,
+            "is_multilingual": False,
+            "return_timestamps": False,
+            "max_length": 128,
+        }
+    return GenerationConfig(**settings)
