@@ -39,3 +39,9 @@ def raise_if_any(error: type[SpecError], subject: str, faults: Sequence[str]) ->
     """Raise `error` with every fault, or return when there is none."""
     if faults:
         raise error(subject, faults)
+
+
+def one_line(error: BaseException, longest: int = 300) -> str:
+    """The message of a library's error on one line of at most `longest` characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= longest else text[: longest - 3] + "..."

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporter.spec.faults import ModelSourceError, SpecError
+from exporter.spec.faults import ModelSourceError, SpecError, one_line
 from exporter.spec.model_location import ModelLocation, locate
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
@@ -30,7 +30,6 @@ _TOKENIZER_FILES = (
     "vocab.json",
 )
 _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
-_MESSAGE_LENGTH = 300
 
 
 @dataclass(frozen=True)
@@ -196,8 +195,7 @@ class ModelSource:
         except SpecError:
             raise
         except Exception as error:  # libraries raise anything from KeyError to UnicodeDecodeError here
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise ModelSourceError(self.model, [f"its {part} cannot be read: {_shorten(text)}"]) from error
+            raise ModelSourceError(self.model, [f"its {part} cannot be read: {one_line(error)}"]) from error
 
 
 def resolve_source(recipe: Recipe) -> ModelSource:
@@ -208,7 +206,3 @@ def resolve_source(recipe: Recipe) -> ModelSource:
     """
     location = locate(recipe.model, random_weights=recipe.random_weights)
     return ModelSource(recipe.model, location, recipe.random_weights, recipe.seed)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MESSAGE_LENGTH else text[: _MESSAGE_LENGTH - 3] + "..."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from exporter.spec.faults import UnsupportedModelError, one_line
 from runtime_shims.contract.manifest import ModelKind
 
 if TYPE_CHECKING:
@@ -25,11 +26,18 @@ def count_parameters(config: PretrainedConfig, kind: ModelKind, *, head_is_tied:
     """Learned values of the model that `config` describes, shared ones once.
 
     With `head_is_tied` False the head counts on its own even where transformers would tie it.
+
+    Raises:
+        UnsupportedModelError: the config contradicts itself, so that no model can be made from it.
     """
     import torch
 
-    with torch.device("meta"):
-        model: PreTrainedModel = auto_class(kind).from_config(config)
+    try:
+        with torch.device("meta"):
+            model: PreTrainedModel = auto_class(kind).from_config(config)
+    except Exception as error:  # model classes raise anything, AssertionError included
+        fault = f"no model can be made from this config: {one_line(error)}"
+        raise UnsupportedModelError(f"model type {config.model_type}", [fault]) from error
     count: int = sum(parameter.numel() for parameter in model.parameters())
     head = model.get_output_embeddings().weight
     if not head_is_tied and head is model.get_input_embeddings().weight:

@@ -1,0 +1,118 @@
+"""Configs that cannot be exported: every fault in one message, each named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transformers import AutoConfig, PretrainedConfig
+from transformers.utils.quantization_config import GgufConfig
+
+from exporter.spec.faults import UnsupportedModelError
+from exporter.spec.model_spec import ModelSpec
+from recipes.geometries.index import GEOMETRIES
+
+
+def config_of(name: str, **changes: Any) -> PretrainedConfig:
+    return AutoConfig.for_model(**(GEOMETRIES[name]() | changes))
+
+
+def faults_of(config: PretrainedConfig) -> tuple[str, ...]:
+    with pytest.raises(UnsupportedModelError) as refused:
+        ModelSpec.from_config(config)
+    assert "\n" not in str(refused.value)
+    assert all(fault in str(refused.value) for fault in refused.value.faults)
+    return refused.value.faults
+
+
+def test_all_faults_are_listed_at_once() -> None:
+    config = config_of("gemma-3-270m", use_bidirectional_attention=True)
+    config.rope_parameters["full_attention"] = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e6}
+    config.quantization_config = {"quant_method": "gptq"}
+    faults = faults_of(config)
+    assert len(faults) == 3
+    assert any("rope type dynamic" in fault for fault in faults)
+    assert any("bidirectional" in fault for fault in faults)
+    assert any("quantized with gptq" in fault for fault in faults)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_frequencies_that_change_while_a_sequence_grows_are_refused(kind: str) -> None:
+    config = config_of("llama-3.2-1b")
+    config.rope_parameters = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0}
+    assert faults_of(config) == (
+        f"rope type {kind} is not supported (supported: default, linear, llama3, yarn)",
+    )
+
+
+@pytest.mark.parametrize("kind", ["default", "linear", "llama3", "yarn"])
+def test_frequencies_that_stay_are_accepted(kind: str) -> None:
+    config = config_of("smollm2-135m", num_hidden_layers=1)
+    scaling = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 64}
+    config.rope_parameters = scaling | {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    assert ModelSpec.from_config(config).max_positions == 8192
+
+
+def test_an_unknown_type_is_refused_with_the_supported_ones() -> None:
+    (fault,) = faults_of(AutoConfig.for_model("bert"))
+    assert all(name in fault for name in ("t5", "whisper", "gemma3_text"))
+
+
+def test_chunked_attention_is_refused_with_its_layers() -> None:
+    config = AutoConfig.for_model("llama4_text", num_hidden_layers=4, num_local_experts=1)
+    faults = faults_of(config)
+    assert "attention of type chunked_attention in layers 0-2" in faults
+
+
+def test_attention_sinks_are_named() -> None:
+    faults = faults_of(AutoConfig.for_model("gpt_oss"))
+    assert "learned attention sinks" in faults[0]
+    assert "mixture of experts is not supported" in faults
+
+
+def test_a_model_with_images_is_refused_and_its_text_part_named() -> None:
+    faults = faults_of(AutoConfig.for_model("gemma3"))
+    assert "gemma3_text" in faults[0]
+    assert any("vision input" in fault for fault in faults)
+
+
+def test_an_unknown_encoder_is_refused() -> None:
+    (fault,) = faults_of(AutoConfig.for_model("umt5"))
+    assert "encoder-decoder" in fault
+    assert "every layer" in fault
+
+
+def test_a_bart_decoder_alone_is_refused() -> None:
+    assert faults_of(config_of("bart-base", is_encoder_decoder=False)) == (
+        "is_encoder_decoder is False, expected True",
+    )
+
+
+def test_a_gpt2_with_cross_attention_is_refused() -> None:
+    assert faults_of(config_of("gpt2", add_cross_attention=True)) == (
+        "cross-attention without an encoder is not supported",
+    )
+
+
+def test_missing_numbers_are_listed_by_name() -> None:
+    config = config_of("t5-small", num_decoder_layers=0, d_kv=0)
+    faults = faults_of(config)
+    assert any(fault.startswith("num_decoder_layers is 0") for fault in faults)
+    assert any(fault.startswith("d_kv is 0") for fault in faults)
+
+
+def test_a_sliding_layer_without_a_window_is_refused() -> None:
+    (fault,) = faults_of(config_of("gemma-3-270m", sliding_window=None))
+    assert fault == "sliding_window is missing for layers 0-4, 6-10, 12-16"
+
+
+def test_weights_of_a_gguf_file_are_accepted() -> None:
+    config = config_of("smollm2-135m")
+    config.quantization_config = GgufConfig()
+    assert ModelSpec.from_config(config).model_type == "llama"
+
+
+def test_a_config_that_contradicts_itself_is_refused_in_one_line() -> None:
+    (fault,) = faults_of(config_of("opus-mt-en-de", decoder_vocab_size=99))
+    assert "no model can be made from this config" in fault
+    assert "padding_idx" in fault.lower()
