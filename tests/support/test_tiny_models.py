@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.support.tiny_models import CASES, ENCODER_DECODER, build, source, tokens
 from torch import Tensor
+
+from tests.support.tiny_models import CASES, ENCODER_DECODER, build, source, tokens
 
 LENGTH = 24
 

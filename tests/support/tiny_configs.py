@@ -52,9 +52,7 @@ def mt5() -> PretrainedConfig:
 
 def bart() -> PretrainedConfig:
     """BART: learned positions with an offset of two, post-norm, starts with EOS."""
-    return BartConfig(
-        **_BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2
-    )
+    return BartConfig(**_BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
 
 
 def mbart() -> PretrainedConfig:

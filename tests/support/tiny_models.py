@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from tests.support import tiny_configs
 from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
@@ -25,6 +24,8 @@ from transformers import (
     PretrainedConfig,
     PreTrainedModel,
 )
+
+from tests.support import tiny_configs
 
 Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
 
