@@ -15,6 +15,7 @@ from runtime_shims.contract.errors import FixedCapacityError
 
 USAGE = 2
 FAILURE = 1
+INTERRUPTED = 130
 DEBUG_OPTION = "--debug"
 
 
@@ -29,6 +30,8 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
         code, message = _outcome(error)
         print(f"{name}: {message}", file=sys.stderr)
         return code
+    if result == INTERRUPTED:  # typer turns an interrupt into this code without a word
+        print(f"{name}: interrupted", file=sys.stderr)
     if not given:
         return USAGE
     return result if isinstance(result, int) else 0
@@ -39,7 +42,7 @@ def _outcome(error: BaseException) -> tuple[int, str]:
     if isinstance(error, typer.TyperException):
         return error.exit_code, f"{_sentence(error.format_message())} (see --help)"
     if isinstance(error, typer.Abort | KeyboardInterrupt):
-        return 130, "interrupted"
+        return INTERRUPTED, "interrupted"
     if isinstance(error, FixedCapacityError):
         return (USAGE if isinstance(error, ValueError) else FAILURE), str(error)
     if isinstance(error, OSError):

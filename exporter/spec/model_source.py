@@ -105,11 +105,10 @@ class ModelSource:
         """
         from transformers import GenerationConfig
 
-        has_file = self.location.geometry is None and self.location.gguf_file is None
-        if has_file and self._has_file(("generation_config.json",)):
+        if self.location.gguf_file is None and self._has_file(("generation_config.json",)):
             with self._reading("generation settings"):
                 return GenerationConfig.from_pretrained(self._path, **self._arguments)
-        return GenerationConfig.from_model_config(self.load_config())
+        return GenerationConfig.from_model_config(self.load_config().to_dict() | self._legacy_settings())
 
     def load_tokenizer(self) -> Any | None:
         """The tokenizer, or None when the source has none.
@@ -151,6 +150,19 @@ class ModelSource:
             if self.location.geometry is not None:
                 return AutoConfig.for_model(**self.location.geometry)
             return AutoConfig.from_pretrained(self._path, **self._arguments)
+
+    def _legacy_settings(self) -> dict[str, Any]:
+        """Generation settings that an older checkpoint keeps in its config; config classes drop them."""
+        from transformers import GenerationConfig, PretrainedConfig
+
+        written: dict[str, Any] = {}
+        if self.location.geometry is not None:
+            written = self.location.geometry
+        elif self.location.gguf_file is None:
+            with self._reading("config"):
+                written, _ = PretrainedConfig.get_config_dict(self._path, **self._arguments)
+        known = GenerationConfig().to_dict().keys()
+        return {key: value for key, value in written.items() if key in known and value is not None}
 
     @property
     def _path(self) -> str:

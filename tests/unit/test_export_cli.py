@@ -1,0 +1,291 @@
+"""`export-model` from the outside: options, output, exit codes. The pipeline is a stand-in here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from exporter.cli import bundle_name, main, make_app
+from exporter.spec.faults import PlanError
+from exporter.spec.recipe import Recipe
+from recipes.index import RECIPES
+
+OPTIONS = {
+    "MODEL",
+    "--recipe",
+    "--random-weights",
+    "--seed",
+    "--max-batch",
+    "--max-enc",
+    "--max-dec",
+    "--max-draft",
+    "--prefill-chunk",
+    "--max-memory",
+    "--backend",
+    "--attention",
+    "--quantize",
+    "--dtype",
+    "--draft",
+    "--output -o",
+    "--force",
+    "--plan-only",
+    "--no-verify",
+    "--json",
+    "--debug",
+    "--list-recipes",
+    "--version",
+}
+"""The frozen option set: a change here is a change of the interface."""
+
+
+@dataclass(frozen=True)
+class FakeReport:
+    bundle: Path
+
+    def __str__(self) -> str:
+        return f"wrote {self.bundle}"
+
+
+class FakePipeline(types.ModuleType):
+    """Stands where `exporter.pipeline` is imported from; records the call or raises."""
+
+    def __init__(self) -> None:
+        super().__init__("exporter.pipeline")
+        self.calls: list[tuple[Recipe, Path, dict[str, Any]]] = []
+        self.error: BaseException | None = None
+
+    def export_bundle(self, recipe: Recipe, output: Path, **options: Any) -> FakeReport:
+        options["progress"].stage("tracing")
+        self.calls.append((recipe, output, options))
+        if self.error is not None:
+            raise self.error
+        return FakeReport(output)
+
+
+@pytest.fixture
+def pipeline(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePipeline]:
+    fake = FakePipeline()
+    monkeypatch.setitem(sys.modules, "exporter.pipeline", fake)
+    return fake
+
+
+def error_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line on standard error; nothing is on standard output."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.strip().splitlines()
+    return line
+
+
+def test_the_option_set_is_frozen() -> None:
+    command = typer.main.get_command(make_app())
+    found = {
+        "MODEL" if parameter.param_type_name == "argument" else " ".join(parameter.opts)
+        for parameter in command.params
+    }
+    assert found == OPTIONS
+
+
+def test_every_option_has_help_and_a_line_in_the_help_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(option.split()[0] in text for option in OPTIONS)
+    assert "Examples" in text
+    assert all(panel in text for panel in ("Model", "Capacity", "Program", "Output"))
+
+
+def test_help_imports_neither_torch_nor_transformers() -> None:
+    code = (
+        "import sys; from exporter.cli import main; code = main(['--help']);"
+        "sys.exit(code or 'torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert result.returncode == 0
+
+
+def test_a_plan_of_a_published_geometry_needs_no_files(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["t5-small", "--random-weights", "--max-batch", "8", "--max-enc", "512", "--plan-only"]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    for text in (
+        "60.5 M parameters",
+        "6 x full attention 256 -> 271 slots",
+        "6 x cross-attention 512",
+        "153.9 MB",
+    ):
+        assert text in out
+
+
+def test_a_plan_shows_rings_beside_what_other_caches_would_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gemma-3-270m", "--random-weights", "--max-dec", "8192", "--plan-only"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("15 x sliding window 512 -> 639 slots" in line for line in lines)
+    bars = {line.split("  ")[0].strip() or line.strip(): line.count("█") for line in lines if "█" in line}
+    ours, exact, static = bars.values()
+    assert exact <= ours < static / 3
+
+
+def test_a_plan_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gpt2", "--random-weights", "--plan-only", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["recipe"]["max_dec"] == plan["limits"]["max_dec"] == 1024
+    assert len(plan["caches"]) == 12
+    memory = plan["memory"]
+    assert memory["cache_bytes"] == sum(cache["size_bytes"] for cache in plan["caches"])
+    assert memory["total_bytes"] == sum(memory[f"{part}_bytes"] for part in ("weights", "cache", "logits"))
+
+
+def test_every_option_reaches_the_recipe(pipeline: FakePipeline) -> None:
+    arguments = "m --random-weights --seed 7 --max-batch 2 --max-enc 30 --max-dec 40 --max-draft 3"
+    arguments += " --prefill-chunk 5 --backend portable --backend xnnpack --attention portable"
+    arguments += " --quantize none --dtype float32 --max-memory 2G --force --no-verify -o out.bundle"
+    assert main(arguments.split()) == 0
+    ((recipe, output, options),) = pipeline.calls
+    assert recipe == Recipe(
+        model="m",
+        random_weights=True,
+        seed=7,
+        max_batch=2,
+        max_enc=30,
+        max_dec=40,
+        max_draft=3,
+        prefill_chunk=5,
+        backends=("portable", "xnnpack"),
+        attention="portable",
+    )
+    assert output == Path("out.bundle")
+    del options["progress"]
+    assert options == {"force": True, "verify": False, "max_memory_bytes": 2 * 10**9}
+
+
+def test_without_options_the_defaults_of_recipe_hold(pipeline: FakePipeline) -> None:
+    assert main(["google-t5/t5-small"]) == 0
+    ((recipe, output, options),) = pipeline.calls
+    assert recipe == Recipe("google-t5/t5-small")
+    assert output == Path("t5-small.bundle")
+    assert (options["force"], options["verify"], options["max_memory_bytes"]) == (False, True, None)
+
+
+def test_options_change_a_named_recipe(pipeline: FakePipeline) -> None:
+    assert main(["--recipe", "t5-small", "--max-batch", "2"]) == 0
+    assert main(["./mine", "--recipe", "t5-small"]) == 0
+    (first, _, _), (second, _, _) = pipeline.calls
+    named = RECIPES["t5-small"]()
+    assert (first.max_batch, first.max_enc, first.model) == (2, named.max_enc, named.model)
+    assert (second.max_batch, second.model) == (named.max_batch, "./mine")
+
+
+def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
+    pipeline: FakePipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["m", "-o", "x.bundle"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "wrote x.bundle\n"
+    assert err.startswith("tracing ")
+    assert main(["m", "-o", "x.bundle", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"bundle": "x.bundle"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--plan-only"], "recipe: give a MODEL, or a named recipe with --recipe (see --list-recipes)"),
+        (["--recipe", "nope"], "--recipe nope is unknown; available: t5-small"),
+        (["m", "--max-batch", "0"], "--max-batch 0 is not allowed; use a whole number of at least 1"),
+        (["m", "--max-batch", "many"], "Invalid value for '--max-batch'"),
+        (["m", "--no-such-option"], "No such option: --no-such-option"),
+        (["m", "--max-memory", "lots"], "--max-memory lots is not a size"),
+        (["m", "--quantize", "8da4w"], "--quantize 8da4w is not available in this version; available: none"),
+        (["m", "--backend", "onnx"], "--backend onnx is not available in this version; available: xnnpack"),
+        (["m", "--dtype", "float16"], "--dtype float16 is not available in this version"),
+        (["m", "--draft", "mtp"], "--draft mtp is not available in this version"),
+        (["./no-such-model", "--plan-only"], "./no-such-model: there is no such file or directory"),
+        (
+            ["gpt2", "--random-weights", "--max-dec", "2000", "--plan-only"],
+            "--max-dec 2000 exceeds the model's 1024 decoder positions; use at most 1024",
+        ),
+        (
+            ["whisper-tiny.en", "--random-weights", "--max-enc", "200", "--plan-only"],
+            "the whisper encoder always gives 1500 output positions",
+        ),
+        (
+            ["t5-small", "--random-weights", "--max-memory", "1M", "--plan-only"],
+            "more than --max-memory 1.0 MB",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    line = error_line(capsys)
+    assert line.startswith("export-model: ")
+    assert message in line
+
+
+def test_no_argument_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "Usage: export-model" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (PlanError("m", ["too large"]), 2, "m: too large"),
+        (RuntimeError("lowering failed\nwith details"), 1, "lowering failed"),
+        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_a_failed_export_is_one_line_and_its_exit_code(
+    pipeline: FakePipeline,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    text: str,
+) -> None:
+    pipeline.error = error
+    assert main(["m"]) == code
+    line = error_line(capsys)
+    assert text in line
+    assert "Traceback" not in line
+
+
+def test_the_traceback_is_shown_when_asked_for(
+    pipeline: FakePipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.error = RuntimeError("lowering failed")
+    assert main(["m", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("fixed-capacity ")
+
+
+def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-recipes"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in RECIPES)
+
+
+def test_a_bundle_is_named_after_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = tmp_path / "my-checkpoint"
+    checkpoint.mkdir()
+    monkeypatch.chdir(checkpoint)
+    assert bundle_name("google-t5/t5-small") == "t5-small.bundle"
+    assert bundle_name("whisper-tiny.en") == "whisper-tiny.en.bundle"
+    assert bundle_name(".") == "my-checkpoint.bundle"
+    assert bundle_name(f"{checkpoint}/") == "my-checkpoint.bundle"
+    assert bundle_name("models/tiny-Q4.gguf") == "tiny-Q4.bundle"

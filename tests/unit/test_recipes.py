@@ -1,0 +1,161 @@
+"""`Recipe` refuses what is wrong in one go; the named recipes and geometries agree with each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from transformers import AutoConfig
+
+from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.faults import RecipeError
+from exporter.spec.model_spec import ModelSpec
+from exporter.spec.recipe import Recipe
+from recipes.geometries.index import GEOMETRIES, HUB_IDS
+from recipes.index import RECIPES
+from runtime_shims.contract.manifest import ResolvedRecipe
+
+
+def faults_of(**values: Any) -> tuple[str, ...]:
+    with pytest.raises(RecipeError) as refused:
+        Recipe(**({"model": "m"} | values))
+    assert isinstance(refused.value, ValueError)
+    assert "\n" not in str(refused.value)
+    return refused.value.faults
+
+
+def test_all_wrong_values_are_listed_at_once() -> None:
+    faults = faults_of(max_batch=0, max_enc=-1, prefill_chunk=0, attention="flash", quantize="q5", seed=-1)
+    assert len(faults) == 6
+    for option in ("--max-batch 0", "--max-enc -1", "--prefill-chunk 0", "--attention flash", "--seed -1"):
+        assert any(fault.startswith(option) for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"model": " "}, "MODEL is empty"),
+        ({"max_batch": 0}, "--max-batch 0 is not allowed; use a whole number of at least 1"),
+        ({"max_batch": True}, "--max-batch True is not allowed; use a whole number of at least 1"),
+        ({"max_dec": 1.5}, "--max-dec 1.5 is not allowed; use a whole number of at least 1"),
+        ({"max_draft": -1}, "--max-draft -1 is not allowed; use a whole number of at least 0"),
+        ({"backends": ()}, "--backend needs at least one of xnnpack, portable"),
+        ({"backends": ("xnnpack", "xnnpack")}, "--backend is given twice in xnnpack, xnnpack"),
+        ({"backends": ("cuda",)}, "--backend cuda is unknown; available: xnnpack, portable"),
+        ({"attention": "flash"}, "--attention flash is unknown; available: fused, portable"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fault: str) -> None:
+    assert faults_of(**values) == (fault,)
+
+
+@pytest.mark.parametrize(
+    ("values", "start"),
+    [
+        ({"quantize": "8da8w"}, "--quantize 8da8w is not available in this version; available: none"),
+        ({"quantize": "8da4w"}, "--quantize 8da4w is not available in this version; available: none"),
+        ({"backends": ("onnx",)}, "--backend onnx is not available in this version; available: xnnpack"),
+        ({"dtype": "float16"}, "--dtype float16 is not available in this version; available: float32"),
+        ({"draft": "prompt-lookup"}, "--draft prompt-lookup is not available in this version"),
+    ],
+)
+def test_what_is_not_built_yet_is_refused_with_what_is(values: dict[str, Any], start: str) -> None:
+    (fault,) = faults_of(**values)
+    assert fault.startswith(start)
+
+
+def test_a_recipe_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Recipe("m").max_batch = 2  # type: ignore[misc]
+
+
+def spec_of(name: str) -> ModelSpec:
+    return ModelSpec.from_config(AutoConfig.for_model(**GEOMETRIES[name]()))
+
+
+def test_resolving_keeps_what_was_asked_for_and_decides_the_rest() -> None:
+    asked = Recipe(
+        "m", max_batch=3, max_dec=70, prefill_chunk=9, backends=("portable",), attention="portable"
+    )
+    assert asked.resolve(spec_of("gpt2")) == ResolvedRecipe(
+        model="m",
+        max_batch=3,
+        max_enc=None,
+        max_dec=70,
+        max_draft=4,
+        prefill_chunk=9,
+        backends=("portable",),
+        attention="portable",
+        quantize="none",
+        dtype="float32",
+        draft=None,
+    )
+
+
+def test_attention_is_fused_unless_the_caller_cannot() -> None:
+    spec = spec_of("gpt2")
+    assert Recipe("m").resolve(spec).attention == "fused"
+    assert Recipe("m").resolve(spec, default_attention="portable").attention == "portable"
+    assert Recipe("m", attention="fused").resolve(spec, default_attention="portable").attention == "fused"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_named_recipe_fits_its_model(name: str) -> None:
+    recipe = RECIPES[name]()
+    spec = spec_of(name)
+    resolved = recipe.resolve(spec)
+    plan = CapacityPlan.build(spec, resolved)
+    assert plan.total_bytes > 0
+    assert recipe.model == HUB_IDS[name]
+    assert recipe.max_dec == resolved.max_dec, "a recipe leaves no size open"
+    assert recipe.prefill_chunk == resolved.prefill_chunk
+    assert recipe.max_enc == resolved.max_enc
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_named_recipe_says_what_it_is_for(name: str) -> None:
+    purpose = RECIPES[name].__doc__
+    assert purpose is not None
+    assert purpose.strip().endswith(".")
+    assert RECIPES[name]() == RECIPES[name]()
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_geometry_names_the_hub_id_it_was_published_under(name: str) -> None:
+    assert GEOMETRIES[name].__doc__ == HUB_IDS[name]
+    assert GEOMETRIES[name]() is not GEOMETRIES[name]()
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_no_value_of_a_geometry_is_lost_or_changed_by_the_config(name: str) -> None:
+    geometry = GEOMETRIES[name]()
+    config = AutoConfig.for_model(**geometry)
+    assert not config.architectures or config.architectures == geometry["architectures"]
+    moved = {"rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern"}
+    moved |= {"forced_bos_token_id"}  # a generation setting, see ModelSource.load_generation_config
+    moved |= {"tie_word_embeddings"} if geometry["model_type"] in ("t5", "mt5") else set()
+    moved |= {"sliding_window"} if not geometry.get("use_sliding_window", True) else set()
+    for key in geometry.keys() - moved:
+        assert getattr(config, key) == geometry[key], key
+
+
+def test_rotary_values_arrive_where_the_model_reads_them() -> None:
+    gemma = AutoConfig.for_model(**GEOMETRIES["gemma-3-270m"]()).rope_parameters
+    assert gemma["full_attention"]["rope_theta"] == 1_000_000.0
+    assert gemma["sliding_attention"]["rope_theta"] == 10_000.0
+    llama = AutoConfig.for_model(**GEOMETRIES["llama-3.2-1b"]()).rope_parameters
+    assert (llama["rope_type"], llama["rope_theta"], llama["factor"]) == ("llama3", 500_000.0, 32.0)
+    assert AutoConfig.for_model(**GEOMETRIES["smollm2-135m"]()).rope_parameters["rope_theta"] == 100_000.0
+
+
+def test_recipes_and_geometries_need_neither_torch_nor_transformers() -> None:
+    code = (
+        "import recipes.index, recipes.geometries.index, sys;"
+        "[make() for table in (recipes.index.RECIPES, recipes.geometries.index.GEOMETRIES)"
+        " for make in table.values()];"
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
