@@ -7,8 +7,9 @@ mask function is registered under the name: transformers then makes no masks at 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -37,11 +38,17 @@ class StepContext:
     logit_rows: Tensor | None = None
     encoding: bool = False
     written_lengths: list[Tensor] = field(default_factory=list)
-    masks: dict[object, object] = field(default_factory=dict)  # made once per step, shared by layers of one geometry
+    made: dict[Hashable, Any] = field(default_factory=dict)
 
     def begin(self, **inputs) -> None:
         """Start a step: every field takes its given value or its default."""
         self.__init__(**inputs)  # type: ignore[misc]
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """A tensor that all layers of one geometry share in this step (masks, write indices): made on first use."""
+        if key not in self.made:
+            self.made[key] = make()
+        return self.made[key]
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,37 @@ Shape legend: as in `cached_attention.py`; b live rows, B cache rows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
 
 
-def write_flat(cache: Tensor, step_bKTD: Tensor, slots_bT: Tensor, written_bT: Tensor, slots: int) -> None:
-    """Write the step's live tokens at their slots of a flat cache; padding writes back what was there."""
-    batch, heads, step_tokens, head_dim = step_bKTD.shape
-    rows_bK = torch.arange(batch)[:, None] * heads + torch.arange(heads)
-    index = (rows_bK[:, :, None] * slots + slots_bT[:, None, :]).reshape(-1)
-    previous = cache.index_select(0, index)
-    written = written_bT[:, None, :, None].expand(batch, heads, step_tokens, 1).reshape(-1, 1)
-    cache.index_put_((index,), torch.where(written, step_bKTD.contiguous().reshape(-1, head_dim), previous))
+@dataclass(frozen=True)
+class FlatWrite:
+    """Where a step goes in a flat cache; made once per step for all layers of one geometry.
+
+    index int64 `[b * K * T]`: flat rows. written bool `[b * K * T, 1]`: false for padding, which writes back what
+    was there.
+    """
+
+    index: Tensor
+    written: Tensor
+
+    def __call__(self, cache: Tensor, step_bKTD: Tensor) -> None:
+        update = torch.where(self.written, step_bKTD.contiguous().flatten(0, 2), cache.index_select(0, self.index))
+        cache.index_put_((self.index,), update)
+
+
+def flat_write(slots_bT: Tensor, written_bT: Tensor, kv_heads: int, slots: int) -> FlatWrite:
+    """The write of tokens to `slots_bT` of each of `kv_heads` heads of a cache with `slots` slots."""
+    batch, step_tokens = slots_bT.shape
+    rows_bK = torch.arange(batch)[:, None] * kv_heads + torch.arange(kv_heads)
+    index = (rows_bK[:, :, None] * slots + slots_bT[:, None, :]).flatten()
+    written = written_bT[:, None, :, None].expand(batch, kv_heads, step_tokens, 1).flatten(0, 2)
+    return FlatWrite(index, written)
 
 
 def attend(query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
@@ -76,7 +93,8 @@ def self_mask(positions_b: Tensor, step_lengths_b: Tensor, step_tokens: int, row
     """Float mask `[B, 1, T, S]` and query-minus-key distances int64 `[B, T, S]`, from positions alone."""
     positions_B = repeat_last_row(positions_b, rows)
     last_B1 = positions_B[:, None] + repeat_last_row(step_lengths_b, rows)[:, None] - 1
-    held_BS = last_B1 - torch.remainder(last_B1 - torch.arange(slots), slots)
+    since_BS = last_B1 - torch.arange(slots) + slots  # >= 0: ExecuTorch's remainder truncates toward zero
+    held_BS = last_B1 - torch.remainder(since_BS, slots)
     queries_BT = positions_B[:, None] + torch.arange(step_tokens)
     distances = queries_BT[:, :, None] - held_BS[:, None, :]
     visible = torch.logical_and((held_BS >= 0)[:, None, :], distances >= 0)

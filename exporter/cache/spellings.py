@@ -47,63 +47,74 @@ class FusedSpelling:
 
 
 class CoreSpelling:
-    """Core ATen operators over flat caches; runs on any ExecuTorch runtime."""
+    """Core ATen operators over flat caches; runs on any ExecuTorch runtime.
+
+    Masks and write indices depend on the step and a layer's geometry only, so each is made once per step.
+    """
 
     flat_caches = True
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.layer, call.step
         step_tokens = query.shape[2]
-        written = torch.arange(step_tokens) < step.step_lengths[:, None]
-        slots = torch.remainder(step.positions[:, None] + torch.arange(step_tokens), layer.slots)
-        core_form.write_flat(layer.key_cache, key, slots, written, layer.slots)
-        core_form.write_flat(layer.value_cache, value, slots, written, layer.slots)
-        mask_bias = self._self_mask(call, step_tokens)
-        out = core_form.attend_cache(query, *layer.views_BKSD(), mask_bias, call.scale, call.softcap)
-        return torch.where(written[:, :, None, None], out, 0.0)
+        written_bT = step.once("written", lambda: torch.arange(step_tokens) < step.step_lengths[:, None])
+        write = step.once(("write", layer.kv_heads, layer.slots), lambda: self._ring_write(call, written_bT))
+        write(layer.key_cache, key)
+        write(layer.value_cache, value)
+        mask_key = ("mask", layer.slots, layer.window, id(call.bias))
+        mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
+        out = core_form.attend_cache(query, *layer.views_BKSD(), mask, call.scale, call.softcap)
+        return torch.where(written_bT[:, :, None, None], out, 0.0)
+
+    def _ring_write(self, call: Attend, written_bT: Tensor) -> core_form.FlatWrite:
+        layer, step = call.layer, call.step
+        positions_bT = step.positions[:, None] + torch.arange(written_bT.shape[1])
+        slots_bT = torch.remainder(positions_bT, layer.slots)
+        return core_form.flat_write(slots_bT, written_bT, layer.kv_heads, layer.slots)
 
     def _self_mask(self, call: Attend, step_tokens: int) -> Tensor:
-        """Mask, plus bias where there is one; made once per step for all layers of one geometry."""
         layer, step = call.layer, call.step
-        key = (layer.slots, layer.window, id(call.bias))
-        if key not in step.masks:
-            mask, distances = core_form.self_mask(
-                step.positions, step.step_lengths, step_tokens, layer.rows, layer.slots, layer.window
-            )
-            if call.bias is not None:
-                mask = mask + core_form.bias_from_table(call.bias.table_HN, distances, call.bias.origin)
-            step.masks[key] = mask
-        return step.masks[key]
+        mask, distances = core_form.self_mask(
+            step.positions, step.step_lengths, step_tokens, layer.rows, layer.slots, layer.window
+        )
+        return mask if call.bias is None else mask + _bias(call, distances)
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
-        layer, lengths = call.layer, call.step.enc_lengths
-        if "cross" not in call.step.masks:
-            call.step.masks["cross"] = core_form.length_mask(lengths, layer.rows, layer.slots)
-        mask = call.step.masks["cross"]
+        layer, step = call.layer, call.step
+        mask = step.once("cross", lambda: core_form.length_mask(step.enc_lengths, layer.rows, layer.slots))
         out = core_form.attend_cache(query, *layer.views_BKSD(), mask, call.scale, call.softcap)
-        return torch.where((lengths > 0)[:, None, None, None], out, 0.0)
+        return torch.where((step.enc_lengths > 0)[:, None, None, None], out, 0.0)
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        lengths, places = call.step.enc_lengths, query.shape[2]
-        inside = torch.arange(places) < lengths[:, None]
-        mask_key = ("encoder", id(call.bias))
-        if mask_key not in call.step.masks:
-            mask = torch.where(inside, 0.0, core_form.MASKED_SCORE)[:, None, None, :]
-            if call.bias is not None:
-                distances = (torch.arange(places)[:, None] - torch.arange(places)[None, :])[None]
-                mask = mask + core_form.bias_from_table(call.bias.table_HN, distances, call.bias.origin)
-            call.step.masks[mask_key] = mask
-        out = core_form.attend(query, key, value, call.step.masks[mask_key], call.scale, call.softcap)
-        return torch.where(inside[:, :, None, None], out, 0.0)
+        step, places = call.step, query.shape[2]
+        inside_bE = step.once("inside", lambda: torch.arange(places) < step.enc_lengths[:, None])
+        mask = step.once(("encoder", id(call.bias)), lambda: self._encoder_mask(call, inside_bE))
+        out = core_form.attend(query, key, value, mask, call.scale, call.softcap)
+        return torch.where(inside_bE[:, :, None, None], out, 0.0)
+
+    def _encoder_mask(self, call: Attend, inside_bE: Tensor) -> Tensor:
+        mask = torch.where(inside_bE, 0.0, core_form.MASKED_SCORE)[:, None, None, :]
+        if call.bias is None:
+            return mask
+        places_E = torch.arange(inside_bE.shape[1])
+        return mask + _bias(call, (places_E[:, None] - places_E[None, :])[None])
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:
-        layer, lengths = call.layer, call.step.enc_lengths
-        places = torch.arange(key.shape[2])
-        slots = places[None, :].expand(key.shape[0], key.shape[2])
-        written = places < lengths[:, None]
-        core_form.write_flat(layer.key_cache, key, slots, written, layer.slots)
-        core_form.write_flat(layer.value_cache, value, slots, written, layer.slots)
-        return lengths.clone()
+        layer, step = call.layer, call.step
+        write = step.once("write_cross", lambda: self._cross_write(call, key))
+        write(layer.key_cache, key)
+        write(layer.value_cache, value)
+        return step.enc_lengths.clone()
+
+    def _cross_write(self, call: Attend, key: Tensor) -> core_form.FlatWrite:
+        places_E = torch.arange(key.shape[2])
+        slots_bE = places_E[None, :].expand(key.shape[0], key.shape[2])
+        written_bE = places_E < call.step.enc_lengths[:, None]
+        return core_form.flat_write(slots_bE, written_bE, call.layer.kv_heads, call.layer.slots)
+
+
+def _bias(call: Attend, distances_BTS: Tensor) -> Tensor:
+    return core_form.bias_from_table(call.bias.table_HN, distances_BTS, call.bias.origin)
 
 
 def _table(call: Attend) -> tuple[Tensor | None, int]:
