@@ -1,11 +1,11 @@
 """The C++ operator library: where it is, how it joins the runtime, and its operators as Python functions.
 
-Loading the library registers the operators `fixed_capacity::*.out` with the ExecuTorch runtime of this process;
-programs exported with `--attention fused` need that before they are loaded. The functions below call the same
-kernels directly on torch tensors; they exist for tests and measurements.
+Loading the library registers the operators `fixed_capacity::*.out` with the ExecuTorch runtime of this
+process; programs exported with `--attention fused` need that before they are loaded. The functions below call
+the same kernels directly on torch tensors; they exist for tests and measurements.
 
-Shape legend: B cache rows, b live rows, T step tokens, S slots, E encoder positions, H query heads, K key/value
-heads, D key size, Dv value size, N entries of a bias table.
+Shape legend: B cache rows, b live rows, T step tokens, S slots, E encoder positions, H query heads,
+K key/value heads, D key size, Dv value size, N entries of a bias table.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def load_operator_library() -> Path:
     path = operator_library_path()
     if path is None:
         raise UnsupportedSetting(
-            "the C++ operator library is not installed, so programs with fused attention cannot run; reinstall "
-            "with a C++20 compiler and the executorch package present, or export with --attention portable"
+            "the C++ operator library is not installed, so programs with fused attention cannot run; "
+            "reinstall with a C++20 compiler and the executorch package present, or export with "
+            "--attention portable"
         )
     _library(path)
     return path
@@ -63,8 +64,8 @@ def _library(path: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise UnsupportedSetting(
-            f"the C++ operator library {path} does not load ({error}); reinstall fixed-capacity so that it is "
-            "built against the installed executorch package"
+            f"the C++ operator library {path} does not load ({error}); reinstall fixed-capacity so that it "
+            "is built against the installed executorch package"
         ) from error
     library.fixed_capacity_last_refusal.restype = ctypes.c_char_p
     library.fixed_capacity_kernel_variant.restype = ctypes.c_char_p
@@ -112,17 +113,19 @@ class _Settings:
 
 
 def _view(tensor: Tensor, dtype_name: str) -> _TensorView:
-    if str(tensor.dtype) != f"torch.{dtype_name}" or not tensor.is_contiguous() or tensor.device.type != "cpu":
+    is_dtype = str(tensor.dtype) == f"torch.{dtype_name}"
+    if not is_dtype or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise ValueError(
-            f"the kernels take contiguous {dtype_name} tensors on the CPU; got {tensor.dtype} on {tensor.device} "
-            f"with shape {tuple(tensor.shape)} and strides {tensor.stride()}"
+            f"the kernels take contiguous {dtype_name} tensors on the CPU; got {tensor.dtype} on "
+            f"{tensor.device} with shape {tuple(tensor.shape)} and strides {tensor.stride()}"
         )
     sizes = (ctypes.c_int64 * 4)(*tensor.shape[:4])
     return _TensorView(tensor.data_ptr(), tensor.dim(), sizes)
 
 
-def _call(function: str, floats: list[Tensor], indices: list[Tensor], out: Tensor, settings: _Settings | None) -> Tensor:
-    """Call one C function on its tensors in order; raises ValueError, with nothing written, when it refuses."""
+def _call(function: str, floats: list[Tensor], indices: list[Tensor], out: Tensor,
+          settings: _Settings | None) -> Tensor:
+    """Call one C function on its tensors in order; raises ValueError, nothing written, when it refuses."""
     library = _library(load_operator_library())
     views = [_view(tensor, "float32") for tensor in floats] + [_view(tensor, "int64") for tensor in indices]
     views.append(_view(out, "int64" if settings is None else "float32"))
@@ -149,10 +152,11 @@ def _attention_output(query: Tensor, values: Tensor) -> Tensor:
 def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
                      positions: Tensor, step_lengths: Tensor, bias_table: Tensor | None, bias_origin: int,
                      window: int | None, scale: float, softcap: float | None) -> Tensor:
-    """`fixed_capacity::cached_attention` by the C++ kernels: writes the step into the caches and attends.
+    """`fixed_capacity::cached_attention`: writes the step into the caches and attends.
 
-    query `[b, H, T, D]`, key `[b, K, T, D]`, value `[b, K, T, Dv]`, caches `[B, K, S, D]` and `[B, K, S, Dv]`,
-    positions and step_lengths int64 `[b]`; returns float32 `[b, T, H, Dv]`. Raises ValueError when refused.
+    query `[b, H, T, D]`, key `[b, K, T, D]`, value `[b, K, T, Dv]`, caches `[B, K, S, D]` and
+    `[B, K, S, Dv]`, positions and step_lengths int64 `[b]`; returns float32 `[b, T, H, Dv]`. Raises
+    ValueError when refused.
     """
     settings = _Settings(scale, softcap, bias_table, bias_origin, window)
     floats, indices = [query, key, value, key_cache, value_cache], [positions, step_lengths]
@@ -161,19 +165,20 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
 
 def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
                     softcap: float | None) -> Tensor:
-    """`fixed_capacity::cross_attention` by the C++ kernels: attends over the first `lengths[i]` slots of row i."""
+    """`fixed_capacity::cross_attention`: attends over the first `lengths[i]` slots of row i."""
     floats, settings = [query, key_cache, value_cache], _Settings(scale, softcap)
     return _call("cross_attention", floats, [lengths], _attention_output(query, value_cache), settings)
 
 
 def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, bias_table: Tensor | None,
                       bias_origin: int, scale: float, softcap: float | None) -> Tensor:
-    """`fixed_capacity::encoder_attention` by the C++ kernels: bidirectional within the first `lengths[i]` positions."""
+    """`fixed_capacity::encoder_attention`: bidirectional within the first `lengths[i]` positions."""
     floats, settings = [query, key, value], _Settings(scale, softcap, bias_table, bias_origin)
     return _call("encoder_attention", floats, [lengths], _attention_output(query, value), settings)
 
 
-def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor) -> Tensor:
-    """`fixed_capacity::write_cross` by the C++ kernels: writes the live positions; returns a copy of `lengths`."""
+def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
+                lengths: Tensor) -> Tensor:
+    """`fixed_capacity::write_cross`: writes the live positions; returns a copy of `lengths`."""
     out = lengths.new_empty(lengths.shape)
     return _call("write_cross", [key, value, key_cache, value_cache], [lengths], out, None)

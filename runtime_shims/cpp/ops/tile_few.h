@@ -8,6 +8,8 @@ namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
 inline constexpr int32_t kFewBlock = 64;  // keys per block
 
+inline constexpr int32_t kPrefetchFloats = 1024;  // how far ahead keys and values are asked for
+
 struct FewTile {
   alignas(64) float scores[kFewQueries][kFewBlock];  // then weights
   alignas(64) float sums[kFewQueries * kMaxHeadDim];
@@ -23,7 +25,10 @@ inline void score_keys(const TileTask& task, const FewTile& tile, const float* k
   int32_t d = 0;
   for (; d + kLanes <= dim; d += kLanes) {
     Vec key[Keys];
-    for (int index = 0; index < Keys; ++index) key[index] = load(keys + index * dim + d);
+    for (int index = 0; index < Keys; ++index) {
+      __builtin_prefetch(keys + index * dim + d + kPrefetchFloats);
+      key[index] = load(keys + index * dim + d);
+    }
     for (int row = 0; row < Rows; ++row) {
       const Vec query = load(tile.queries[row] + d);
       for (int index = 0; index < Keys; ++index) total[index][row] += query * key[index];
@@ -93,6 +98,41 @@ inline void soften_all(const TileTask& task, FewTile& tile, int64_t position, in
   }
 }
 
+// sums[row] += weights[row] . values of Keys keys; value rows are read once, from end to end.
+template <int Rows, int Keys>
+inline void weigh_keys(FewTile& tile, int32_t first, const float* values, int32_t dim) {
+  Vec weight[Keys][Rows];
+  for (int key = 0; key < Keys; ++key)
+    for (int row = 0; row < Rows; ++row) weight[key][row] = broadcast(tile.scores[row][first + key]);
+  int32_t column = 0;
+  for (; column + kLanes <= dim; column += kLanes) {
+    Vec value[Keys];
+    for (int key = 0; key < Keys; ++key) {
+      __builtin_prefetch(values + key * dim + column + kPrefetchFloats);
+      value[key] = load(values + key * dim + column);
+    }
+    for (int row = 0; row < Rows; ++row) {
+      Vec total = load(tile.sums + row * dim + column);
+      for (int key = 0; key < Keys; ++key) total += weight[key][row] * value[key];
+      store(tile.sums + row * dim + column, total);
+    }
+  }
+  for (; column < dim; ++column)
+    for (int row = 0; row < Rows; ++row)
+      for (int key = 0; key < Keys; ++key)
+        tile.sums[row * dim + column] += tile.scores[row][first + key] * values[key * dim + column];
+}
+
+template <int Rows>
+inline void weigh_all(FewTile& tile, const float* values, int32_t count, int32_t dim) {
+  constexpr int kKeys = Rows == 1 ? 8 : Rows == 2 ? 4 : 2;
+  for (int row = 0; row < Rows; ++row)
+    for (int32_t column = 0; column < dim; ++column) tile.sums[row * dim + column] *= tile.factors[row];
+  int32_t key = 0;
+  for (; key + kKeys <= count; key += kKeys) weigh_keys<Rows, kKeys>(tile, key, values + key * dim, dim);
+  for (; key < count; ++key) weigh_keys<Rows, 1>(tile, key, values + key * dim, dim);
+}
+
 template <int Rows>
 inline void attend_few(const TileTask& task) {
   FewTile tile;
@@ -111,8 +151,7 @@ inline void attend_few(const TileTask& task) {
     score_all<Rows>(task, tile, task.keys + slot * task.key_dim, count);
     adjust_scores(task, tile, position, count);
     soften_all(task, tile, position, count);
-    weigh_rows<Rows>({&tile.scores[0][0], kFewBlock, 1, count}, task.values + slot * task.value_dim, task.value_dim,
-                     tile.factors, tile.sums);
+    weigh_all<Rows>(tile, task.values + slot * task.value_dim, count, task.value_dim);
     position += count;
   }
   write_result(task, {tile.maxima, tile.totals, tile.sums});
