@@ -57,8 +57,10 @@ def load_operator_library() -> Path:
 @cache
 def _library(path: Path) -> ctypes.CDLL:
     """The loaded library, with the result types of its functions declared."""
-    # The runtime's own library must be in the process first: both then share one operator registry.
-    import executorch.extension.pybindings.portable_lib  # noqa: F401
+    # The runtime's own library must be in the process first: both then share one operator registry. The
+    # extension module is imported itself: its wrapper imports the exporter, which takes seconds.
+    import torch  # noqa: F401 - the extension module needs its libraries
+    from executorch.extension.pybindings import _C  # noqa: F401
 
     try:
         library = ctypes.CDLL(str(path))
