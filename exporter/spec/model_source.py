@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.spec.faults import ModelSourceError, SpecError, one_line
+from exporter.spec.gguf_reading import quick_reading
 from exporter.spec.model_location import ModelLocation, locate
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
@@ -203,7 +204,8 @@ class ModelSource:
     def _reading(self, part: str) -> Iterator[None]:
         """Turn whatever a library raises while it reads `part` into one line about this model."""
         try:
-            yield
+            with quick_reading() if self.location.gguf_file is not None else nullcontext():
+                yield
         except SpecError:
             raise
         except Exception as error:  # libraries raise anything from KeyError to UnicodeDecodeError here

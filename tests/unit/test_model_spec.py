@@ -100,7 +100,7 @@ def test_every_layer_has_the_heads_and_sizes_of_the_cache_that_the_model_fills(n
     config = small_config_of(name)
     spec = ModelSpec.from_config(config)
     output = run_once(random_model(config, spec, seed=0), spec)
-    cache = output.past_key_values if "past_key_values" in output else output.cache
+    cache = output.cache
     own = cache if spec.encoder is None else cache.self_attention_cache
     found = [(layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]) for layer in own.layers]
     assert found == [(layer.kv_heads, layer.key_dim, layer.value_dim) for layer in spec.layers]

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from exporter.spec.faults import ModelSourceError
+from exporter.spec.gguf_reading import quick_reader, quick_reading
 from exporter.spec.model_source import resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
@@ -100,3 +101,26 @@ def test_a_file_that_only_claims_to_be_gguf_is_one_line(tmp_path: Path, content:
     with pytest.raises(ModelSourceError) as refused:
         resolve_source(Recipe(str(tmp_path / "fake.gguf"))).load_config()
     assert "\n" not in str(refused.value)
+
+
+def test_the_quick_reader_reads_what_the_stock_reader_reads(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "tiny.gguf")
+    stock, quick = (reader(tmp_path / "tiny.gguf") for reader in (gguf.GGUFReader, quick_reader()))
+    assert list(stock.fields) == list(quick.fields)
+    for name, field in stock.fields.items():
+        assert field.contents() == quick.fields[name].contents()
+    for expected, found in zip(stock.tensors, quick.tensors, strict=True):
+        assert (expected.name, expected.tensor_type) == (found.name, found.tensor_type)
+        assert np.array_equal(expected.data, found.data)
+
+
+def test_the_stock_reader_is_back_after_a_failure() -> None:
+    stock = gguf.GGUFReader
+
+    def fail() -> None:
+        assert gguf.GGUFReader is not stock
+        raise KeyError
+
+    with pytest.raises(KeyError), quick_reading():
+        fail()
+    assert gguf.GGUFReader is stock
