@@ -20,6 +20,8 @@ def quick_reader() -> type[Any]:
     stock: Any = gguf.GGUFReader
 
     class QuickReader(stock):  # type: ignore[misc]
+        data: Any
+
         def _get(self, *args: Any, **kwargs: Any) -> Any:
             if isinstance(self.data, np.memmap):
                 self.data = self.data.view(np.ndarray)
