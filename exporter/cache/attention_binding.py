@@ -96,8 +96,16 @@ class AttentionBinding:
     bias: BiasTable | None = None
 
 
-def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None,
-              scaling: float | None = None, softcap: float | None = None, **kwargs) -> tuple[Tensor, None]:
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    **kwargs,
+) -> tuple[Tensor, None]:
     """The registered attention function: query `[b, H, T, D]`, key/value `[b, K, T, D]` -> `[b, T, H, Dv]`."""
     unsupported = [name for name in _PASSED_BUT_UNSUPPORTED if kwargs.get(name) is not None]
     if unsupported:
@@ -111,7 +119,9 @@ def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, atte
     if step.encoding:
         if binding.role == "cross":
             step.written_lengths.append(spelling.write_cross(call, key, value))
-        return query.transpose(1, 2), None  # this result reaches nothing: only the cross caches leave `encode`
+        return query.transpose(
+            1, 2
+        ), None  # this result reaches nothing: only the cross caches leave `encode`
     if binding.role == "cross":
         return spelling.cross_attention(call, query), None
     return spelling.self_attention(call, query, key, value), None

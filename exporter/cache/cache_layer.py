@@ -27,8 +27,14 @@ class CacheLayer(nn.Module, CacheLayerMixin):
     is_compileable = True
     is_croppable = True
 
-    def __init__(self, geometry: CacheGeometry | CrossGeometry, shape_BKDD: tuple[int, int, int, int], *,
-                 dtype: torch.dtype = torch.float32, flat: bool = False) -> None:
+    def __init__(
+        self,
+        geometry: CacheGeometry | CrossGeometry,
+        shape_BKDD: tuple[int, int, int, int],
+        *,
+        dtype: torch.dtype = torch.float32,
+        flat: bool = False,
+    ) -> None:
         nn.Module.__init__(self)
         self.geometry = geometry
         self.rows, self.kv_heads, key_dim, value_dim = shape_BKDD

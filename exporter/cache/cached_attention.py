@@ -26,8 +26,15 @@ _SCHEMAS = {
 }
 
 
-def attend(query_BHTD: Tensor, keys_BKSD: Tensor, values_BKSD: Tensor, visible_BTS: Tensor, scale: float,
-           softcap: float | None = None, bias_BHTS: Tensor | None = None) -> Tensor:
+def attend(
+    query_BHTD: Tensor,
+    keys_BKSD: Tensor,
+    values_BKSD: Tensor,
+    visible_BTS: Tensor,
+    scale: float,
+    softcap: float | None = None,
+    bias_BHTS: Tensor | None = None,
+) -> Tensor:
     """Masked softmax attention in fp32 with grouped heads; a query that sees nothing yields exactly 0.
 
     Returns `[b, T, H, D]`, the layout that the output projection reads.
@@ -43,7 +50,9 @@ def attend(query_BHTD: Tensor, keys_BKSD: Tensor, values_BKSD: Tensor, visible_B
     visible = visible_BTS[:, None]
     scores = scores.masked_fill(~visible, torch.finfo(torch.float32).min / 2)
     weights = torch.softmax(scores, dim=-1).masked_fill(~visible, 0.0)
-    values_BHSD = values_BHSD.masked_fill(~visible.any(dim=2)[..., None], 0.0)  # stale slots may hold anything
+    values_BHSD = values_BHSD.masked_fill(
+        ~visible.any(dim=2)[..., None], 0.0
+    )  # stale slots may hold anything
     return (weights @ values_BHSD).transpose(1, 2).to(query_BHTD.dtype).contiguous()
 
 
@@ -59,21 +68,40 @@ def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
     return last_B1 - torch.remainder(last_B1 - torch.arange(slots, device=ends_B.device), slots)
 
 
-def _check_step(query: Tensor, key: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor) -> None:
+def _check_step(
+    query: Tensor, key: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor
+) -> None:
     step_tokens, slots = query.shape[2], key_cache.shape[2]
     if query.shape[0] > key_cache.shape[0]:
         raise ValueError(f"{query.shape[0]} rows were given and the cache holds {key_cache.shape[0]}")
     if step_tokens > slots:
         raise ValueError(f"a step of {step_tokens} tokens was given and the cache has {slots} slots")
     if query.shape[1] % key.shape[1] or key.shape[1] != key_cache.shape[1]:
-        raise ValueError(f"{query.shape[1]} query and {key.shape[1]} key heads do not fit {key_cache.shape[1]} heads")
-    if bool((positions < 0).any()) or bool((step_lengths < 0).any()) or bool((step_lengths > step_tokens).any()):
+        raise ValueError(
+            f"{query.shape[1]} query and {key.shape[1]} key heads do not fit {key_cache.shape[1]} heads"
+        )
+    if (
+        bool((positions < 0).any())
+        or bool((step_lengths < 0).any())
+        or bool((step_lengths > step_tokens).any())
+    ):
         raise ValueError("positions must be >= 0 and step lengths within 0..step tokens")
 
 
-def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
-                     positions: Tensor, step_lengths: Tensor, bias_table: Tensor | None, bias_origin: int,
-                     window: int | None, scale: float, softcap: float | None) -> Tensor:
+def cached_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    positions: Tensor,
+    step_lengths: Tensor,
+    bias_table: Tensor | None,
+    bias_origin: int,
+    window: int | None,
+    scale: float,
+    softcap: float | None,
+) -> Tensor:
     """Write a step into the ring and attend over it (eager reference; mutates the caches).
 
     query `[b, H, T, D]`, key/value `[b, K, T, D]`, caches `[B, K, S, D]`, positions/step_lengths int64 `[b]`.
@@ -99,8 +127,14 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
     return attend(query, key_cache[:batch], value_cache[:batch], visible_BTS, scale, softcap, bias)
 
 
-def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
-                    softcap: float | None) -> Tensor:
+def cross_attention(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    lengths: Tensor,
+    scale: float,
+    softcap: float | None,
+) -> Tensor:
     """Attend over the first `lengths[i]` slots of each row; a row of length 0 yields 0."""
     batch, slots = query.shape[0], key_cache.shape[2]
     visible_BS = torch.arange(slots, device=query.device) < lengths[:, None]
@@ -108,8 +142,16 @@ def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengt
     return attend(query, key_cache[:batch], value_cache[:batch], visible_BTS, scale, softcap)
 
 
-def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, bias_table: Tensor | None,
-                      bias_origin: int, scale: float, softcap: float | None) -> Tensor:
+def encoder_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lengths: Tensor,
+    bias_table: Tensor | None,
+    bias_origin: int,
+    scale: float,
+    softcap: float | None,
+) -> Tensor:
     """Bidirectional attention within the first `lengths[i]` positions; padding queries yield 0."""
     places_E = torch.arange(query.shape[2], device=query.device)
     inside_BE = places_E < lengths[:, None]
@@ -121,7 +163,9 @@ def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor
     return attend(query, key, value, visible_BTS, scale, softcap, bias)
 
 
-def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor) -> Tensor:
+def write_cross(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor
+) -> Tensor:
     """Write encoder keys/values `[b, K, E, D]` of the live positions to slots `0..lengths[i]-1`; returns lengths."""
     if key.shape[0] > key_cache.shape[0] or key.shape[2] > key_cache.shape[2]:
         raise ValueError(

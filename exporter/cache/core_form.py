@@ -31,7 +31,9 @@ class FlatWrite:
     written: Tensor
 
     def __call__(self, cache: Tensor, step_bKTD: Tensor) -> None:
-        update = torch.where(self.written, step_bKTD.contiguous().flatten(0, 2), cache.index_select(0, self.index))
+        update = torch.where(
+            self.written, step_bKTD.contiguous().flatten(0, 2), cache.index_select(0, self.index)
+        )
         cache.index_put_((self.index,), update)
 
 
@@ -44,15 +46,18 @@ def flat_write(slots_bT: Tensor, written_bT: Tensor, kv_heads: int, slots: int) 
     return FlatWrite(index, written)
 
 
-def attend(query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
-           softcap: float | None) -> Tensor:
+def attend(
+    query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float, softcap: float | None
+) -> Tensor:
     """Attention over keys/values `[B, K, S, D]` with a float mask-and-bias `[B or 1, H or 1, T, S]` -> `[B, T, H, D]`.
 
     Scores are computed as keys x query, so that a cache is read in its own layout and never transposed.
     """
     kv_heads, step_tokens = keys.shape[1], query_BHTD.shape[2]
     folded_query = fold_groups(query_BHTD.contiguous() * scale, kv_heads)
-    scores = torch.bmm(keys.flatten(0, 1), folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
+    scores = (
+        torch.bmm(keys.flatten(0, 1), folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
+    )
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     scores = unfold_groups(scores, kv_heads, step_tokens) + bias_BHTS
@@ -74,8 +79,9 @@ def unfold_groups(tensor: Tensor, kv_heads: int, step_tokens: int) -> Tensor:
     return tensor.unflatten(1, (-1, step_tokens)).unflatten(0, (-1, kv_heads)).flatten(1, 2)
 
 
-def attend_cache(query_bHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float,
-                 softcap: float | None) -> Tensor:
+def attend_cache(
+    query_bHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float, softcap: float | None
+) -> Tensor:
     """`attend` for live rows over the whole of a cache -> `[b, T, H, D]`."""
     query_BHTD = repeat_last_row(query_bHTD, keys.shape[0])
     return attend(query_BHTD, keys, values, bias_BHTS, scale, softcap)[: query_bHTD.shape[0]]
@@ -88,8 +94,9 @@ def repeat_last_row(tensor: Tensor, rows: int) -> Tensor:
     return tensor.index_select(0, torch.arange(rows).clamp(max=tensor.shape[0] - 1))
 
 
-def self_mask(positions_b: Tensor, step_lengths_b: Tensor, step_tokens: int, rows: int, slots: int,
-              window: int | None) -> tuple[Tensor, Tensor]:
+def self_mask(
+    positions_b: Tensor, step_lengths_b: Tensor, step_tokens: int, rows: int, slots: int, window: int | None
+) -> tuple[Tensor, Tensor]:
     """Float mask `[B, 1, T, S]` and query-minus-key distances int64 `[B, T, S]`, from positions alone."""
     positions_B = repeat_last_row(positions_b, rows)
     last_B1 = positions_B[:, None] + repeat_last_row(step_lengths_b, rows)[:, None] - 1

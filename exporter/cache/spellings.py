@@ -22,21 +22,42 @@ class FusedSpelling:
         layer, step = call.layer, call.step
         table, origin = _table(call)
         return self.ops.cached_attention(
-            query.contiguous(), key.contiguous(), value.contiguous(), layer.key_cache, layer.value_cache,
-            step.positions, step.step_lengths, table, origin, layer.window, call.scale, call.softcap,
+            query.contiguous(),
+            key.contiguous(),
+            value.contiguous(),
+            layer.key_cache,
+            layer.value_cache,
+            step.positions,
+            step.step_lengths,
+            table,
+            origin,
+            layer.window,
+            call.scale,
+            call.softcap,
         )
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer = call.layer
         return self.ops.cross_attention(
-            query.contiguous(), layer.key_cache, layer.value_cache, call.step.enc_lengths, call.scale, call.softcap
+            query.contiguous(),
+            layer.key_cache,
+            layer.value_cache,
+            call.step.enc_lengths,
+            call.scale,
+            call.softcap,
         )
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         table, origin = _table(call)
         return self.ops.encoder_attention(
-            query.contiguous(), key.contiguous(), value.contiguous(), call.step.enc_lengths, table, origin,
-            call.scale, call.softcap,
+            query.contiguous(),
+            key.contiguous(),
+            value.contiguous(),
+            call.step.enc_lengths,
+            table,
+            origin,
+            call.scale,
+            call.softcap,
         )
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
 from exporter.lower.executorch_memory import InPlaceMemoryPlanning, planned_bytes
+from exporter.lower.program_file import LoweredProgram
 from exporter.trace.trace import ExportedProgram
 
 
-@dataclass(frozen=True)
-class LoweredProgram:
-    """A program written to disk: its size, and what each memory arena must hold at run time."""
-
-    path: Path
-    size_bytes: int
-    planned_bytes: int
-
-
-def lower_to_executorch(programs: dict[str, ExportedProgram], backend: str, attention: str,
-                        path: Path) -> LoweredProgram:
+def lower_to_executorch(
+    programs: dict[str, ExportedProgram], backend: str, attention: str, path: Path
+) -> LoweredProgram:
     """Lower for `xnnpack` or `portable`, plan memory once for all methods, and write `path`.
 
     Buffers are matched across methods by name, so the caches written by one method are read by another. The
@@ -41,4 +33,4 @@ def lower_to_executorch(programs: dict[str, ExportedProgram], backend: str, atte
     with path.open("wb") as file:
         program.write_to_file(file)
     planned = planned_bytes(program.executorch_program)
-    return LoweredProgram(path, path.stat().st_size, planned)
+    return LoweredProgram(path, backend, attention, path.stat().st_size, planned)

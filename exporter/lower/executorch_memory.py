@@ -44,4 +44,3 @@ def planned_bytes(program) -> int:
     """Bytes that the largest method's arenas take, caches included; arenas are shared between methods."""
     arenas = [list(plan.non_const_buffer_sizes) for plan in program.execution_plan]
     return sum(max(sizes) for sizes in zip(*arenas, strict=True))
-

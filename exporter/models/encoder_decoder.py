@@ -42,7 +42,9 @@ class Encode(nn.Module):
         )
         written = step.written_lengths
         if len(written) != len(root.cross_layers):
-            raise ValueError(f"{len(root.cross_layers)} cross caches were planned and {len(written)} were written")
+            raise ValueError(
+                f"{len(root.cross_layers)} cross caches were planned and {len(written)} were written"
+            )
         return torch.stack(written).amin(dim=0)
 
 
@@ -53,8 +55,9 @@ class Decode(nn.Module):
         super().__init__()
         self.root = root
 
-    def forward(self, tokens: Tensor, positions: Tensor, step_lengths: Tensor, logit_rows: Tensor,
-                enc_lengths: Tensor) -> Tensor:
+    def forward(
+        self, tokens: Tensor, positions: Tensor, step_lengths: Tensor, logit_rows: Tensor, enc_lengths: Tensor
+    ) -> Tensor:
         root = self.root
         root.step.begin(
             positions=positions, step_lengths=step_lengths, logit_rows=logit_rows, enc_lengths=enc_lengths

@@ -57,8 +57,9 @@ class FixedCapacityModel(nn.Module):
         index = rows_br[:, :, None].expand(-1, -1, hidden_bTC.shape[2])
         return (torch.gather(hidden_bTC, 1, index),)
 
-    def bind_attention(self, module: nn.Module, role: Role, layer: CacheLayer | None = None,
-                       bias: BiasTable | None = None) -> None:
+    def bind_attention(
+        self, module: nn.Module, role: Role, layer: CacheLayer | None = None, bias: BiasTable | None = None
+    ) -> None:
         bind(module, AttentionBinding(role, self.spelling, self.step, layer, bias))
 
     def self_cache(self) -> Cache:

@@ -1,0 +1,129 @@
+"""Golden requests: what stock transformers answers, recorded before anything of the model is touched.
+
+Each row runs alone and unpadded through the model with its own dynamic cache: no batch, no padding, no capacity.
+That is the answer every spelling, backend and runtime must repeat.
+
+Shape legend: T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+
+from exporter.bundle.tolerances import loosest
+from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.manifest import TokenRules
+from runtime_shims.reference.golden import Golden, GoldenRequest
+from runtime_shims.reference.replay import seeded_features
+from runtime_shims.reference.sampling import greedy_token
+
+NEW_TOKENS = 8
+TOP = 5
+SEED = 20
+_ROW_LENGTHS = (7, 3, 5, 2)
+_SOURCE_LENGTHS = (9, 4, 6, 2)
+
+Step = Callable[[Tensor], Tensor]  # tokens int64 [1, T] -> logits of the last one, float32 [V]
+
+
+def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -> Golden:
+    """One request of mixed lengths that fills up to four rows, answered by the eager model."""
+    rows = min(plan.max_batch, len(_ROW_LENGTHS))
+    source, features = _sources(plan, rules, rows)
+    prompts = _prompts(plan, rules, rows)
+    budget = min(NEW_TOKENS, plan.recipe.max_dec - max(map(len, prompts)) + 1)
+    answers = [
+        answer_row(
+            model,
+            prompts[row],
+            None if source is None else source[row],
+            None if features is None else features[row : row + 1],
+            rules,
+            budget,
+        )
+        for row in range(rows)
+    ]
+    request = GoldenRequest(
+        source=source,
+        features_seed=None if features is None else SEED,
+        prompts=prompts,
+        max_new_tokens=budget,
+        tokens=tuple(tokens for tokens, _ in answers),
+        first_logits_top=tuple(top for _, top in answers),
+    )
+    largest = max(abs(value) for _, top in answers for _, value in top)
+    return Golden(requests=(request,), logits_tolerance=loosest(plan.recipe).absolute(largest))
+
+
+def answer_row(
+    model: PreTrainedModel,
+    prompt: tuple[int, ...],
+    source: tuple[int, ...] | None,
+    features: Tensor | None,
+    rules: TokenRules,
+    budget: int,
+) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
+    """Greedy tokens of one row, and the largest logits after its prompt."""
+    with torch.no_grad():
+        step = eager_step(model, source, features)
+        logits_V = step(torch.tensor([prompt]))
+        best = torch.topk(logits_V, min(TOP, logits_V.shape[0]))
+        top = tuple(
+            (int(token), float(value)) for value, token in zip(best.values, best.indices, strict=True)
+        )
+        tokens: list[int] = []
+        while len(tokens) < budget:
+            tokens.append(greedy_token(logits_V, rules, len(prompt) + len(tokens), len(prompt)))
+            if tokens[-1] in rules.eos or len(tokens) == budget:
+                break
+            logits_V = step(torch.tensor([tokens[-1:]]))
+    return tuple(tokens), top
+
+
+def eager_step(
+    model: PreTrainedModel, source: tuple[int, ...] | None = None, features: Tensor | None = None
+) -> Step:
+    """A function that feeds tokens to the stock model with a dynamic cache of exact size."""
+    if source is None and features is None:
+        cache = DynamicCache(config=model.config)
+        return lambda tokens: model(input_ids=tokens, cache=cache, use_cache=True).logits[0, -1].float()
+    encoder_input = (
+        {"input_ids": torch.tensor([source])} if features is None else {"input_features": features}
+    )
+    encoded = model.get_encoder()(**encoder_input)
+    cross = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    return lambda tokens: (
+        model(encoder_outputs=encoded, decoder_input_ids=tokens, cache=cross, use_cache=True)
+        .logits[0, -1]
+        .float()
+    )
+
+
+def _sources(
+    plan: CapacityPlan, rules: TokenRules, rows: int
+) -> tuple[tuple[tuple[int, ...], ...] | None, Tensor | None]:
+    if plan.kind == "decoder_only":
+        return None, None
+    if plan.source_shape is not None:
+        return None, seeded_features(SEED, rows, plan.source_shape)
+    lengths = [min(length, plan.max_enc or 1) for length in _SOURCE_LENGTHS[:rows]]
+    return tuple(random_ids(rules, length, SEED + row) for row, length in enumerate(lengths)), None
+
+
+def _prompts(plan: CapacityPlan, rules: TokenRules, rows: int) -> tuple[tuple[int, ...], ...]:
+    if plan.kind != "decoder_only":
+        return (rules.start,) * rows
+    room = max(1, plan.recipe.max_dec - 1)
+    return tuple(random_ids(rules, min(length, room), row) for row, length in enumerate(_ROW_LENGTHS[:rows]))
+
+
+def random_ids(rules: TokenRules, length: int, seed: int) -> tuple[int, ...]:
+    """Seeded token ids that are no special token."""
+    special = {*rules.eos, rules.pad, *rules.start}
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randint(0, rules.vocab_size, (length * 8 + 64,), generator=generator).tolist()
+    return tuple([token for token in order if token not in special][:length])

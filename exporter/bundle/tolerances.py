@@ -1,0 +1,45 @@
+"""How far numbers may differ from eager PyTorch, and why. The one table; nothing else states a tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime_shims.contract.manifest import ResolvedRecipe
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Largest absolute difference, relative to the largest reference logit, with the reason it is that large."""
+
+    relative: float
+    reason: str
+
+    def absolute(self, largest_logit: float) -> float:
+        """The allowed difference for logits of this magnitude (never below that of magnitude 1)."""
+        return self.relative * max(1.0, largest_logit)
+
+
+TOLERANCES: dict[tuple[str, str], Tolerance] = {
+    ("float32", "eager"): Tolerance(
+        2e-5, "the same operations; sums run in another order over slots than over positions"
+    ),
+    ("float32", "portable"): Tolerance(
+        1e-4, "ExecuTorch's portable kernels sum in plain order, without blocking; errors add over layers"
+    ),
+    ("float32", "xnnpack"): Tolerance(
+        5e-4,
+        "XNNPACK approximates exp, tanh and rsqrt to a few ulp and uses fused multiply-add; errors add over layers",
+    ),
+}
+
+
+def tolerance(dtype: str, backend: str) -> Tolerance:
+    """The row of `dtype` and `backend` (`eager` for the rungs before lowering)."""
+    return TOLERANCES[dtype, backend]
+
+
+def loosest(recipe: ResolvedRecipe) -> Tolerance:
+    """The largest row over a recipe's backends: what its golden file allows every program."""
+    return max(
+        (tolerance(recipe.dtype, backend) for backend in recipe.backends), key=lambda row: row.relative
+    )

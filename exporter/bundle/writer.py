@@ -1,0 +1,117 @@
+"""Writing a bundle: everything aside, hashed, then one rename. A failure leaves nothing that looks like a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from exporter.spec.faults import SpecError
+from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, to_json
+
+TOKENIZER_DIRECTORY = "tokenizer"
+_ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor"}
+
+
+class OutputError(SpecError):
+    """An output path that cannot be written, or that already holds something."""
+
+
+def check_output(output: Path, *, force: bool) -> None:
+    """Refuse an output before any work: it exists (without `force`), is no bundle, or has no parent.
+
+    Raises:
+        OutputError: says which and what to change.
+    """
+    if output.exists() or output.is_symlink():
+        if not force:
+            raise OutputError(
+                str(output), ["already exists; give --force to replace it, or another --output"]
+            )
+        if not (output / MANIFEST_NAME).is_file():
+            raise OutputError(str(output), ["exists and is no bundle, so --force does not replace it"])
+    if not output.absolute().parent.is_dir():
+        raise OutputError(str(output), [f"the directory {output.parent} does not exist; create it first"])
+
+
+@contextmanager
+def staging(output: Path) -> Iterator[Path]:
+    """A directory beside `output` that is renamed to it on success and removed on any failure.
+
+    Raises:
+        OutputError: the disk is full, or the place cannot be written.
+    """
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=f".{output.name}.partial-", dir=output.absolute().parent))
+    except OSError as error:
+        raise OutputError(str(output), [f"cannot be written: {error.strerror}"]) from error
+    try:
+        aside.chmod(0o755)
+        yield aside
+        _replace(aside, output)
+    except OSError as error:
+        raise OutputError(
+            str(output),
+            [f"writing failed: {error.strerror or error}; nothing was kept, free space and run it again"],
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _replace(aside: Path, output: Path) -> None:
+    """Rename; an old bundle leaves only once the new one is complete."""
+    if not output.exists():
+        os.rename(aside, output)
+        return
+    old = aside.with_name(aside.name + ".old")
+    os.rename(output, old)
+    try:
+        os.rename(aside, output)
+    except OSError:
+        os.rename(old, output)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def save_text_files(directory: Path, tokenizer: Any | None, processor: Any | None) -> None:
+    """Tokenizer and preprocessor in transformers' own format, where the source has them."""
+    target = directory / TOKENIZER_DIRECTORY
+    for part in (tokenizer, processor):
+        if part is not None:
+            part.save_pretrained(target)
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """The manifest is written last: a directory without it is no bundle."""
+    (directory / MANIFEST_NAME).write_text(to_json(manifest), encoding="utf-8")
+
+
+def file_entries(directory: Path) -> tuple[FileEntry, ...]:
+    """Every file with its role, size and SHA-256, in a stable order."""
+    paths = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
+    return tuple(_entry(directory, path) for path in paths)
+
+
+def _entry(directory: Path, path: Path) -> FileEntry:
+    relative = path.relative_to(directory).as_posix()
+    role = "program" if path.suffix == ".pte" else _ROLES.get(path.name, "tokenizer")
+    with path.open("rb") as file:
+        digest = (
+            hashlib.file_digest(file, "sha256").hexdigest()
+            if hasattr(hashlib, "file_digest")
+            else sha256(file)
+        )
+    return FileEntry(path=relative, role=role, sha256=digest, size_bytes=path.stat().st_size)  # type: ignore[arg-type]
+
+
+def sha256(file: Any) -> str:
+    """SHA-256 of an open file, in blocks (Python 3.10 has no `hashlib.file_digest`)."""
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,177 @@
+"""One export, start to end: look, plan, load, record, trace, lower, write, verify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.memory import format_bytes
+from exporter.spec.model_source import ModelSource, resolve_source
+from exporter.spec.model_spec import ModelSpec
+from exporter.spec.progress import Progress, SilentProgress
+from exporter.spec.recipe import Recipe
+
+if TYPE_CHECKING:
+    from exporter.bundle.token_rules import Rules
+    from exporter.lower.program_file import LoweredProgram
+    from exporter.trace.trace import ExportedProgram
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an export wrote, in numbers. `str()` is for people."""
+
+    bundle: str
+    kind: str
+    attention: str
+    programs: dict[str, int]
+    weights_bytes: int
+    cache_bytes: int
+    planned_bytes: int
+    logits_difference: float | None
+    dropped_settings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        files = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.programs.items())
+        lines = [f"{self.bundle}: {files} (weights {format_bytes(self.weights_bytes)})"]
+        lines.append(
+            f"run-time memory: {format_bytes(self.planned_bytes)} planned, of it caches "
+            f"{format_bytes(self.cache_bytes)}; attention {self.attention}"
+        )
+        if self.dropped_settings:
+            lines.append(f"decodes greedily; the checkpoint also asks for {', '.join(self.dropped_settings)}")
+        if self.logits_difference is None:
+            lines.append("not verified")
+        else:
+            lines.append(
+                f"verified: golden tokens equal eager PyTorch, logits within {self.logits_difference:.2g}"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A model that has been looked at and fits, before its weights are read."""
+
+    source: ModelSource
+    spec: ModelSpec
+    plan: CapacityPlan
+    rules: Rules
+
+
+def export_bundle(
+    recipe: Recipe,
+    output: Path,
+    *,
+    force: bool = False,
+    verify: bool = True,
+    max_memory_bytes: int | None = None,
+    greedy: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Export `recipe` to the directory `output`; everything that can be refused is, before weights are read.
+
+    Raises:
+        SpecError: a recipe, model, plan, generation setting or output that is refused; one line.
+        ParityError: the program does not repeat eager PyTorch; nothing is kept.
+    """
+    from exporter.bundle.writer import check_output, staging
+
+    progress = progress or SilentProgress()
+    check_output(output, force=force)
+    planned = _look(_with_attention(recipe), max_memory_bytes, greedy)
+    progress.planned(planned.plan)
+    with staging(output) as aside:
+        return _write(planned, aside, output, verify, progress)
+
+
+def _with_attention(recipe: Recipe) -> Recipe:
+    """Decide the operator's spelling: the kernel where it is installed, core operators elsewhere.
+
+    Raises:
+        PlanError: the kernel was asked for and is not installed.
+    """
+    from exporter.spec.faults import PlanError
+    from runtime_shims.native import operator_library_path
+
+    installed = operator_library_path() is not None
+    if recipe.attention is None:
+        return replace(recipe, attention="fused" if installed else "portable")
+    if recipe.attention == "fused" and not installed:
+        raise PlanError(
+            "--attention fused",
+            [
+                "the C++ operator library is not installed; reinstall with a C++20 compiler, or use --attention portable"
+            ],
+        )
+    return recipe
+
+
+def _look(recipe: Recipe, max_memory_bytes: int | None, greedy: bool) -> _Planned:
+    """Read config and generation settings, plan, and refuse what must be; no weights yet."""
+    from exporter.bundle.token_rules import rules_from
+
+    source = resolve_source(recipe)
+    spec = ModelSpec.from_config(source.load_config())
+    plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
+    rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
+    return _Planned(source, spec, plan, rules)
+
+
+def _write(planned: _Planned, aside: Path, output: Path, verify: bool, progress: Progress) -> ExportReport:
+    from exporter.bundle.golden import make_golden
+    from exporter.bundle.manifest_builder import Exported, build_manifest
+    from exporter.bundle.writer import file_entries, save_text_files, write_manifest
+    from exporter.models.methods import build_methods
+    from exporter.trace.graph_checks import check_graphs
+    from exporter.trace.methods import program_methods
+    from exporter.trace.trace import trace_methods
+    from exporter.verify.parity import Stages, verify_bundle
+    from runtime_shims.reference.golden import GOLDEN_NAME, to_json
+
+    plan = planned.plan
+    model = planned.source.load_model(progress)
+    progress.stage("recording eager answers")
+    save_text_files(aside, planned.source.load_tokenizer(), planned.source.load_processor())
+    golden = make_golden(model, plan, planned.rules.tokens)
+    (aside / GOLDEN_NAME).write_text(to_json(golden), encoding="utf-8")
+    progress.stage("tracing")
+    methods = program_methods(plan)
+    modules = build_methods(model, plan, plan.recipe.attention)
+    traced = trace_methods(modules, methods)
+    check_graphs(traced)
+    programs = _lower(traced, plan, aside, progress)
+    exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs)
+    progress.stage("writing the bundle")
+    manifest = build_manifest(exported, file_entries(aside))
+    write_manifest(aside, manifest)
+    difference = None
+    if verify:
+        progress.stage("verifying against eager")
+        difference = max(result.logits_difference for result in verify_bundle(aside, Stages(modules, traced)))
+    return ExportReport(
+        bundle=str(output),
+        kind=plan.kind,
+        attention=plan.recipe.attention,
+        programs={program.path.name: program.size_bytes for program in programs},
+        weights_bytes=plan.weights_bytes,
+        cache_bytes=plan.cache_bytes,
+        planned_bytes=manifest.memory.planned_bytes,
+        logits_difference=difference,
+        dropped_settings=planned.rules.dropped,
+    )
+
+
+def _lower(
+    traced: dict[str, ExportedProgram], plan: CapacityPlan, aside: Path, progress: Progress
+) -> tuple[LoweredProgram, ...]:
+    from exporter.lower.executorch import lower_to_executorch
+
+    programs = []
+    for backend in plan.recipe.backends:
+        progress.stage(f"lowering to {backend}")
+        path = aside / f"model.{backend}.pte"
+        programs.append(lower_to_executorch(traced, backend, plan.recipe.attention, path))
+    return tuple(programs)

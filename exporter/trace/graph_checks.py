@@ -1,0 +1,123 @@
+"""What must hold for every traced graph; a fault here is a bug of the exporter or an unsupported model.
+
+Checked before lowering, where a graph still says what it does: mutated state is exactly the caches, decoding never
+projects the encoder's output again, caches are read in place, and no weight is a constant of its own.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from exporter.spec.faults import SpecError, raise_if_any
+
+LARGEST_CONSTANT_BYTES = 1 << 16  # masks and frequency tables; weights are parameters, never constants
+_IN_PLACE_READS = ("fixed_capacity.", "aten.index_select", "aten.index_put_", "aten.view", "aten.flatten")
+
+
+class GraphCheckError(SpecError):
+    """A traced graph that would lower to something slow, large or wrong; lists every fault."""
+
+
+def check_graphs(programs: dict[str, ExportedProgram]) -> None:
+    """Raise GraphCheckError listing every fault of every method."""
+    faults = []
+    for name, program in programs.items():
+        faults += [f"{name}: {fault}" for fault in (*state_faults(name, program), *constant_faults(program))]
+    if "encode" in programs:
+        faults += projection_faults(programs["encode"], programs["decode"])
+    raise_if_any(GraphCheckError, "traced graph", faults)
+
+
+def state_faults(method: str, program: ExportedProgram) -> list[str]:
+    """Mutated buffers must be exactly the caches this method owns, and caches must be used in place only."""
+    caches = caches_of(program)
+    family = "cross_layers" if method == "encode" else "self_layers"
+    owned = {name for name in caches if f".{family}." in f".{name}"}
+    written = {
+        buffer_of(program, argument) for node in program.graph.nodes for argument in written_arguments(node)
+    }
+    faults = [f"writes {name}, which is not a cache of this method" for name in sorted(written - owned)]
+    faults += [f"never writes the cache {name}" for name in sorted(owned - written)]
+    for placeholder, name in placeholders_of(program, caches):
+        strangers = {
+            str(user.target) for user in placeholder.users if not str(user.target).startswith(_IN_PLACE_READS)
+        }
+        faults += [f"copies the cache {name} whole through {operator}" for operator in sorted(strangers)]
+    return faults
+
+
+def constant_faults(program: ExportedProgram) -> list[str]:
+    """Constants lifted out of the trace must be small: a large one is a weight stored a second time."""
+    return [
+        f"holds the constant {name} of {value.nbytes} bytes beside the weights"
+        for name, value in program.constants.items()
+        if isinstance(value, Tensor)
+        and value.nbytes > LARGEST_CONSTANT_BYTES
+        and name not in caches_of(program)
+    ]
+
+
+def projection_faults(encode: ExportedProgram, decode: ExportedProgram) -> list[str]:
+    """Weights that `encode` uses to fill the cross caches must not be used again by `decode`."""
+    shared = used_parameters(encode) & used_parameters(decode)
+    return [
+        f"decode: projects encoder keys or values again with {name}"
+        for name in sorted(shared)
+        if ".decoder." in f".{name}" and not is_embedding(decode, name)
+    ]
+
+
+def caches_of(program: ExportedProgram) -> set[str]:
+    """Fully qualified names of the cache buffers in a program's state."""
+    names = program.graph_signature.inputs_to_buffers.values()
+    return {name for name in names if name.endswith((".key_cache", ".value_cache"))}
+
+
+def placeholders_of(program: ExportedProgram, names: set[str]) -> list[tuple[Node, str]]:
+    """`(placeholder, buffer name)` of the given buffers."""
+    buffers = program.graph_signature.inputs_to_buffers
+    return [
+        (node, buffers[node.name])
+        for node in program.graph.nodes
+        if node.op == "placeholder" and buffers.get(node.name) in names
+    ]
+
+
+def written_arguments(node: Node) -> list[Node]:
+    """Arguments that a node's operator schema marks as written."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None:
+        return []
+    written = []
+    for place, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write and place < len(node.args):
+            written.append(node.args[place])
+    return [argument for argument in written if isinstance(argument, Node)]
+
+
+def buffer_of(program: ExportedProgram, node: Node) -> str:
+    """The buffer a written argument is, by name; the node's own name when it is no buffer."""
+    return program.graph_signature.inputs_to_buffers.get(node.name, node.name)
+
+
+def used_parameters(program: ExportedProgram) -> set[str]:
+    """Names of the parameters whose placeholder has a user."""
+    parameters = program.graph_signature.inputs_to_parameters
+    return {
+        parameters[node.name]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in parameters and node.users
+    }
+
+
+def is_embedding(program: ExportedProgram, name: str) -> bool:
+    """Whether a parameter is read by an embedding lookup."""
+    parameters = program.graph_signature.inputs_to_parameters
+    return any(
+        "embedding" in str(user.target)
+        for node in program.graph.nodes
+        if node.op == "placeholder" and parameters.get(node.name) == name
+        for user in node.users
+    )
