@@ -18,7 +18,7 @@ from torch import Tensor
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, UserInputError
 from runtime_shims.contract.manifest import ProgramEntry
-from runtime_shims.native import load_operator_library
+from runtime_shims.native import load_operator_library, operator_library_path, share_packed_weights
 from runtime_shims.reference.native_stderr import captured_native_stderr
 from runtime_shims.reference.program import StepInputs
 
@@ -38,8 +38,7 @@ class ExecutorchProgram:
         self._method_names = tuple(method.name for method in entry.methods)
         self._program: Any = None
         self._methods: dict[str, Any] = {}
-        if entry.operator_library_required:
-            load_operator_library()
+        _prepare_runtime(entry)
         self._load()
 
     def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
@@ -99,6 +98,18 @@ class ExecutorchProgram:
             raise FixedCapacityError(
                 f"{self._path.name}: {name} failed on inputs of shape {shapes}: {error}"
             ) from error
+
+
+def _prepare_runtime(entry: ProgramEntry) -> None:
+    """Register the fused operators if the program uses them, and pack XNNPACK's weights once for all methods.
+
+    Without the operator library, portable programs run all the same: each method packs its own copy.
+    """
+    with captured_native_stderr():
+        if entry.operator_library_required:
+            load_operator_library()
+        if entry.backend == "xnnpack" and operator_library_path() is not None:
+            share_packed_weights()
 
 
 def set_runtime_threads(count: int) -> None:

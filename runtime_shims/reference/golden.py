@@ -46,8 +46,8 @@ class Golden:
     logits_tolerance: float
 
 
-class _Fault(Exception):  # noqa: N818 - carries the place of one fault to read_golden
-    pass
+class _Fault(Exception):
+    """The place and cause of one fault, for read_golden."""
 
 
 def read_golden(bundle: Bundle) -> Golden:
