@@ -88,6 +88,7 @@ def export_model(
     quantize: options.QuantizeOption = None,
     dtype: options.DtypeOption = None,
     draft: options.DraftOption = None,
+    greedy: options.GreedyOption = False,
     output: options.OutputOption = None,
     force: options.ForceOption = False,
     plan_only: options.PlanOnlyOption = False,
@@ -133,6 +134,7 @@ def export_model(
             force=force,
             verify=not no_verify,
             max_memory_bytes=max_memory_bytes,
+            greedy=greedy,
             progress=progress,
         )
     print_report(report, as_json=json)

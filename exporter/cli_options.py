@@ -136,6 +136,14 @@ DraftOption = Annotated[
         rich_help_panel=PROGRAM,
     ),
 ]
+GreedyOption = Annotated[
+    bool,
+    typer.Option(
+        "--greedy",
+        help="Decode greedily where the checkpoint asks for sampling or beams, instead of refusing it.",
+        rich_help_panel=PROGRAM,
+    ),
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option(

@@ -97,11 +97,8 @@ class Recipe:
             for fault in _not_one_of("--backend", backend, BACKENDS, PLANNED_BACKENDS)
         ]
 
-    def resolve(self, spec: ModelSpec, *, default_attention: Attention = "fused") -> ResolvedRecipe:
+    def resolve(self, spec: ModelSpec) -> ResolvedRecipe:
         """Decide everything that was left open, from the model's own limits.
-
-        `default_attention` stands in when the recipe names none ("portable" where the operator library
-        is absent).
 
         Raises:
             PlanError: a limit that the model does not allow; names every one at once.
@@ -116,7 +113,7 @@ class Recipe:
             max_draft=self.max_draft,
             prefill_chunk=self.prefill_chunk if self.prefill_chunk is not None else min(chunk, max_dec),
             backends=self.backends,
-            attention=self.attention or default_attention,
+            attention=self.attention or "fused",
             quantize=self.quantize,
             dtype=self.dtype,
             draft=self.draft,

@@ -35,6 +35,7 @@ OPTIONS = {
     "--quantize",
     "--dtype",
     "--draft",
+    "--greedy",
     "--output -o",
     "--force",
     "--plan-only",
@@ -148,7 +149,7 @@ def test_a_plan_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> N
 def test_every_option_reaches_the_recipe(pipeline: FakePipeline) -> None:
     arguments = "m --random-weights --seed 7 --max-batch 2 --max-enc 30 --max-dec 40 --max-draft 3"
     arguments += " --prefill-chunk 5 --backend portable --backend xnnpack --attention portable"
-    arguments += " --quantize none --dtype float32 --max-memory 2G --force --no-verify -o out.bundle"
+    arguments += " --quantize none --dtype float32 --max-memory 2G --greedy --force --no-verify -o out.bundle"
     assert main(arguments.split()) == 0
     ((recipe, output, options),) = pipeline.calls
     assert recipe == Recipe(
@@ -165,7 +166,7 @@ def test_every_option_reaches_the_recipe(pipeline: FakePipeline) -> None:
     )
     assert output == Path("out.bundle")
     del options["progress"]
-    assert options == {"force": True, "verify": False, "max_memory_bytes": 2 * 10**9}
+    assert options == {"force": True, "verify": False, "max_memory_bytes": 2 * 10**9, "greedy": True}
 
 
 def test_without_options_the_defaults_of_recipe_hold(pipeline: FakePipeline) -> None:
@@ -173,7 +174,8 @@ def test_without_options_the_defaults_of_recipe_hold(pipeline: FakePipeline) -> 
     ((recipe, output, options),) = pipeline.calls
     assert recipe == Recipe("google-t5/t5-small")
     assert output == Path("t5-small.bundle")
-    assert (options["force"], options["verify"], options["max_memory_bytes"]) == (False, True, None)
+    del options["progress"]
+    assert options == {"force": False, "verify": True, "max_memory_bytes": None, "greedy": False}
 
 
 def test_options_change_a_named_recipe(pipeline: FakePipeline) -> None:

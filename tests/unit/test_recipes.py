@@ -95,11 +95,10 @@ def test_resolving_keeps_what_was_asked_for_and_decides_the_rest() -> None:
     )
 
 
-def test_attention_is_fused_unless_the_caller_cannot() -> None:
+def test_attention_is_fused_unless_asked_otherwise() -> None:
     spec = spec_of("gpt2")
     assert Recipe("m").resolve(spec).attention == "fused"
-    assert Recipe("m").resolve(spec, default_attention="portable").attention == "portable"
-    assert Recipe("m", attention="fused").resolve(spec, default_attention="portable").attention == "fused"
+    assert Recipe("m", attention="portable").resolve(spec).attention == "portable"
 
 
 @pytest.mark.parametrize("name", RECIPES)
