@@ -36,14 +36,16 @@ def state_faults(method: str, program: ExportedProgram) -> list[str]:
     family = "cross_layers" if method == "encode" else "self_layers"
     owned = {name for name in caches if f".{family}." in f".{name}"}
     written = {
-        buffer_of(program, argument) for node in program.graph.nodes for argument in written_arguments(node)
+        stored_name(program, argument)
+        for node in program.graph.nodes
+        for argument in written_arguments(node)
+        if argument.op == "placeholder"
     }
     faults = [f"writes {name}, which is not a cache of this method" for name in sorted(written - owned)]
     faults += [f"never writes the cache {name}" for name in sorted(owned - written)]
     for placeholder, name in placeholders_of(program, caches):
-        strangers = {
-            str(user.target) for user in placeholder.users if not str(user.target).startswith(_IN_PLACE_READS)
-        }
+        users = {str(user.target) for user in placeholder.users}
+        strangers = {user for user in users if not user.startswith(_IN_PLACE_READS)}
         faults += [f"copies the cache {name} whole through {operator}" for operator in sorted(strangers)]
     return faults
 
@@ -97,19 +99,37 @@ def written_arguments(node: Node) -> list[Node]:
     return [argument for argument in written if isinstance(argument, Node)]
 
 
-def buffer_of(program: ExportedProgram, node: Node) -> str:
-    """The buffer a written argument is, by name; the node's own name when it is no buffer."""
-    return program.graph_signature.inputs_to_buffers.get(node.name, node.name)
+def stored_name(program: ExportedProgram, node: Node) -> str:
+    """The buffer or parameter a placeholder is, by name; the input's own name when it is neither."""
+    signature = program.graph_signature
+    return signature.inputs_to_buffers.get(node.name) or signature.inputs_to_parameters.get(
+        node.name, node.name
+    )
+
+
+def live_nodes(program: ExportedProgram) -> set[Node]:
+    """Nodes that reach an output or a cache. The rest is dead code that decomposition removes."""
+    pending = [node for node in program.graph.nodes if node.op == "output"]
+    pending += [
+        node
+        for node in program.graph.nodes
+        if any(argument.op == "placeholder" for argument in written_arguments(node))
+    ]
+    live: set[Node] = set()
+    while pending:
+        node = pending.pop()
+        if node in live:
+            continue
+        live.add(node)
+        writers = [user for user in node.users if node in written_arguments(user)]
+        pending += [*node.all_input_nodes, *(writers if node.op != "placeholder" else [])]
+    return live
 
 
 def used_parameters(program: ExportedProgram) -> set[str]:
-    """Names of the parameters whose placeholder has a user."""
+    """Names of the parameters that live nodes use."""
     parameters = program.graph_signature.inputs_to_parameters
-    return {
-        parameters[node.name]
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in parameters and node.users
-    }
+    return {parameters[node.name] for node in live_nodes(program) if node.name in parameters}
 
 
 def is_embedding(program: ExportedProgram, name: str) -> bool:
