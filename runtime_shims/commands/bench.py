@@ -109,11 +109,9 @@ def _conditions(bundle: Bundle, backend: str | None, rows: int) -> dict[str, obj
 
 
 def _tables(result: BenchmarkResult) -> list[RenderableType]:
-    from rich.table import Table
+    from runtime_shims.commands.tables import new_table, titled
 
-    fills = Table(title="By fill of the decoder positions", title_justify="left")
-    for column in ("fill", "positions", "encoder", "prefill", "prefill tokens/s", "step", "decode tokens/s"):
-        fills.add_column(column, justify="right")
+    fills = new_table([">fill", ">positions", ">encoder", ">prefill", ">tokens/s", ">step", ">tokens/s"])
     for at in result.fills:
         fills.add_row(
             f"{at.percent} %",
@@ -124,13 +122,14 @@ def _tables(result: BenchmarkResult) -> list[RenderableType]:
             f"{at.step_seconds * 1000:.2f} ms",
             f"{at.decode_tokens_per_second:,.1f}",
         )
-    widths = Table(title="By tokens per row in one step", title_justify="left")
-    for column in ("tokens", "step", "against one token"):
-        widths.add_column(column, justify="right")
+    widths = new_table([">tokens", ">step", ">against one token"])
     for width in result.widths:
         ratio = width.step_seconds / result.widths[0].step_seconds
         widths.add_row(str(width.tokens_per_row), f"{width.step_seconds * 1000:.2f} ms", f"{ratio:.2f}x")
-    return [fills, widths]
+    return [
+        titled("By fill of the decoder positions: prefill up to it, then steps of one token per row", fills),
+        titled("By tokens per row in one step", widths),
+    ]
 
 
 def _peak() -> int:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.bar import Bar
-from rich.table import Table
+from rich.console import Group
+from rich.text import Text
 
 from runtime_shims.commands.common import megabytes
+from runtime_shims.commands.tables import new_table, titled
 from runtime_shims.contract.manifest import CacheEntry, Manifest
 
 BAR_COLUMNS = 40
 
 
-def caches(manifest: Manifest) -> Table:
+def caches(manifest: Manifest) -> Group:
     """Layers whose caches are alike share a row."""
-    table = Table(title="Caches", title_justify="left")
-    for column in ("kind", "layers", "reach", "slots", "heads", "head size", "type", "size"):
-        table.add_column(column, justify="left" if column in ("kind", "layers", "type") else "right")
+    table = new_table(["kind", "layers", ">reach", ">slots", ">heads", ">head size", "type", ">size"])
     for group in group_caches(manifest.caches):
         first = group[0]
         size = (
@@ -33,10 +33,10 @@ def caches(manifest: Manifest) -> Table:
             first.dtype,
             megabytes(sum(entry.size_bytes for entry in group)),
         )
-    return table
+    return titled("Caches", table)
 
 
-def memory_map(manifest: Manifest) -> Table:
+def memory_map(manifest: Manifest) -> Group:
     """Weights, caches by kind and activations as bars of their share."""
     memory = manifest.memory
     parts = [("weights", memory.weights_bytes)]
@@ -46,20 +46,12 @@ def memory_map(manifest: Manifest) -> Table:
             parts.append((f"caches, {kind}", size))
     parts.append(("activations", memory.activation_bytes))
     total = sum(size for _, size in parts)
-    table = Table(
-        title=f"Memory: {megabytes(total)}, {megabytes(memory.planned_bytes)} of it planned at export",
-        title_justify="left",
-        caption=memory.note or None,
-        caption_justify="left",
-    )
-    table.add_column("")
-    table.add_column("size", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("", width=BAR_COLUMNS)
+    table = new_table(["", ">size", ">share", ""])
     for name, size in parts:
         share = size / total if total else 0.0
         table.add_row(name, megabytes(size), f"{share:.0%}", Bar(1.0, 0.0, share, width=BAR_COLUMNS))
-    return table
+    title = f"Memory: {megabytes(total)}, {megabytes(memory.planned_bytes)} of it planned at export"
+    return titled(title, table, Text(memory.note, "dim"))
 
 
 def group_caches(entries: Sequence[CacheEntry]) -> list[list[CacheEntry]]:

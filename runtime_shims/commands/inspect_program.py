@@ -6,18 +6,19 @@ from rich.console import Group
 from rich.text import Text
 
 from runtime_shims.commands.common import megabytes
+from runtime_shims.commands.tables import titled
 from runtime_shims.contract.manifest import Dim, Manifest, MethodEntry, ProgramEntry, TensorEntry
 
 
 def programs(manifest: Manifest) -> Group:
     """Every program file with its methods."""
-    return Group(*(_program(program) for program in manifest.programs))
+    return titled("Programs", *(_program(program) for program in manifest.programs))
 
 
 def _program(program: ProgramEntry) -> Text:
     needs = ", needs the operator library" if program.operator_library_required else ""
     text = Text.assemble(
-        (f"{program.file}\n", "bold"),
+        f"{program.file}\n",
         f"{program.format} for {program.backend}, {program.attention} attention{needs}; "
         f"weights {megabytes(program.weights_bytes)}, plans {megabytes(program.planned_bytes)}\n",
     )
@@ -30,7 +31,7 @@ def _program(program: ProgramEntry) -> Text:
         for dim in tensor.dims
         if dim.name is not None
     }
-    return text.append(f"  with {', '.join(bounds)}\n" if bounds else "")
+    return text.append(f"  with {', '.join(bounds)}" if bounds else "")
 
 
 def _method(method: MethodEntry) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from runtime_shims.commands.common import megabytes
+from runtime_shims.commands.tables import new_table, titled
 from runtime_shims.contract.manifest import Manifest
 
 SHOWN_TOKENS = 12
@@ -30,12 +31,10 @@ def heading(manifest: Manifest) -> Text:
     )
 
 
-def capacities(manifest: Manifest) -> Table:
+def capacities(manifest: Manifest) -> Group:
     """Every upper bound beside the option that sets it."""
     limits = manifest.limits
-    table = Table(title="Capacities (anything up to them is served)", title_justify="left")
-    for column in ("", "at most", "set by"):
-        table.add_column(column, justify="right" if column == "at most" else "left")
+    table = new_table(["", ">at most", "set by"])
     table.add_row("rows at once", f"{limits.max_batch:,}", "--max-batch")
     if limits.max_enc is not None:
         table.add_row("encoder positions", f"{limits.max_enc:,}", "--max-enc")
@@ -45,35 +44,31 @@ def capacities(manifest: Manifest) -> Table:
     table.add_row("drafted tokens per step", f"{limits.max_draft:,}", "--max-draft")
     table.add_row("prompt tokens per step", f"{manifest.recipe.prefill_chunk:,}", "--prefill-chunk")
     table.add_row("new tokens by default", _or_none(manifest.generation.max_new_tokens), "model")
-    return table
+    return titled("Capacities (anything up to them is served)", table)
 
 
-def token_rules(manifest: Manifest) -> Table:
+def token_rules(manifest: Manifest) -> Group:
     """Which tokens start, end, are forced or may not appear."""
     rules = manifest.tokens
-    table = Table(title=f"Tokens ({rules.vocab_size:,} in the vocabulary)", title_justify="left")
-    table.add_column("")
-    table.add_column("ids")
+    table = new_table(["", "ids"])
     table.add_row("start", _ids(rules.start))
     table.add_row("end", _ids(rules.eos))
     table.add_row("padding", _or_none(rules.pad))
     table.add_row("forced", ", ".join(f"{f.token} at {f.position}" for f in rules.forced) or "-")
     table.add_row("never", _ids(rules.suppress))
     table.add_row("never first", _ids(rules.begin_suppress))
-    return table
+    return titled(f"Tokens ({rules.vocab_size:,} in the vocabulary)", table)
 
 
-def files(manifest: Manifest) -> Table:
+def files(manifest: Manifest) -> Group:
     """Every file with its role, size and the first digits of its hash."""
-    table = Table(title="Files", title_justify="left")
-    for column in ("path", "role", "size", "sha256"):
-        table.add_column(column, justify="right" if column == "size" else "left")
+    table = new_table(["path", "role", ">size", "sha256"])
     for entry in manifest.files:
         table.add_row(entry.path, entry.role, megabytes(entry.size_bytes), entry.sha256[:12])
     total = sum(entry.size_bytes for entry in manifest.files)
     table.add_section()
     table.add_row(f"{len(manifest.files)} files", "", megabytes(total), "")
-    return table
+    return titled("Files", table)
 
 
 def _ids(tokens: Sequence[int]) -> str:

@@ -21,7 +21,7 @@ from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import FixedCapacityError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from runtime_shims.reference.golden import Golden
     from runtime_shims.reference.replay import ReplayResult
@@ -60,18 +60,17 @@ def verify(
         raise typer.Exit(1)
 
 
-def ladder(rungs: list[Rung]) -> Table:
+def ladder(rungs: list[Rung]) -> Group:
     """The rungs as a table; the first that fails is where to look."""
-    from rich.table import Table
     from rich.text import Text
 
+    from runtime_shims.commands.tables import new_table, titled
+
     marks = {True: Text("ok", "green"), False: Text("failed", "bold red"), None: Text("skipped", "dim")}
-    table = Table(title="Verification", title_justify="left")
-    for column in ("", "check", "", "detail"):
-        table.add_column(column)
+    table = new_table(["", "check", "", "detail"])
     for rung in rungs:
         table.add_row(rung.subject, rung.check, marks[rung.passed], rung.detail)
-    return table
+    return titled("Verification", table)
 
 
 def _files_rung(bundle: Bundle) -> Rung:
@@ -101,7 +100,7 @@ def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Gol
         session = start_session(bundle, backend, threads)
         rungs.append(Rung(backend, "load", True, bundle.program(backend).file))
         result = replay(session, golden)
-        rungs.append(Rung(backend, "run", True, f"{result.requests} golden requests"))
+        rungs.append(Rung(backend, "run", True, f"golden requests: {result.requests}"))
         rungs += _answer_rungs(backend, result)
     except FixedCapacityError as error:
         rungs.append(Rung(backend, checks[len(rungs)], False, str(error)))

@@ -106,7 +106,7 @@ def load_speech_features(bundle: Bundle) -> SpeechFeatures:
     """The feature extractor in the bundle. Raises UserInputError when there is none."""
     directory = bundle.root / TOKENIZER_DIRECTORY
     shape = bundle.manifest.limits.source_shape
-    if shape is None or not (directory / "preprocessor_config.json").is_file():
+    if shape is None or not any(entry.role == "preprocessor" for entry in bundle.manifest.files):
         raise UserInputError("the bundle carries no feature extractor; export the model with its processor")
     from transformers import AutoFeatureExtractor
 

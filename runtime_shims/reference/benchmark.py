@@ -18,6 +18,7 @@ from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 
 SEED = 0
+WARM_UP = 3
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,9 @@ def _stepper(session: Session, rows: int, width: int, numbers: random.Random) ->
 
 
 def _median(repeats: int, measure: Callable[[], float]) -> float:
-    """Median over `repeats` measurements, after one that is thrown away."""
-    measure()
+    """Median over `repeats` measurements, after a few that are thrown away."""
+    for _ in range(WARM_UP):
+        measure()
     return statistics.median(measure() for _ in range(repeats))
 
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import FixedCapacityError
@@ -155,16 +153,6 @@ def _program(shape: BundleShape, backend: str, max_step: int) -> ProgramEntry:
 def make_bundle(shape: BundleShape | None = None, root: Path = Path("no-such-bundle")) -> Bundle:
     """A bundle object of `shape`; its files need not exist."""
     return Bundle(root, make_manifest(shape or BundleShape()))
-
-
-def letter_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per letter, VOCAB tokens in all; unknown characters are dropped."""
-    letters = "ĠabcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,:!?-|;()"[: VOCAB - 2]
-    vocab = {"<s>": 0, "</s>": EOS} | {letter: index + 2 for index, letter in enumerate(letters)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
 def write_bundle(root: Path, shape: BundleShape, contents: Mapping[str, tuple[str, bytes]]) -> Path:

@@ -12,6 +12,7 @@ from runtime_doubles import BundleShape, make_bundle
 from transformers import WhisperFeatureExtractor
 
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.manifest import FileEntry
 from runtime_shims.reference.audio import (
     AudioCut,
     SpeechFeatures,
@@ -122,8 +123,12 @@ def test_an_extractor_of_another_shape_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_extractor_is_read_from_the_bundle(tmp_path: Path) -> None:
-    bundle = make_bundle(BundleShape(kind="speech_seq2seq"), root=tmp_path)
-    with pytest.raises(UserInputError, match="no feature extractor"):
-        load_speech_features(bundle)
     WhisperFeatureExtractor().save_pretrained(tmp_path / "tokenizer")
+    listed = FileEntry("tokenizer/preprocessor_config.json", "preprocessor", "0" * 64, 0)
+    bundle = make_bundle(BundleShape(kind="speech_seq2seq", files=(listed,)), root=tmp_path)
     assert load_speech_features(bundle).sampling_rate == RATE
+
+
+def test_a_bundle_without_an_extractor_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="no feature extractor"):
+        load_speech_features(make_bundle(BundleShape(kind="speech_seq2seq"), root=tmp_path))

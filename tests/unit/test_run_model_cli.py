@@ -12,10 +12,10 @@ import pytest
 import soundfile
 import torch
 from runtime_doubles import (
+    VOCAB,
     BundleShape,
     HistoryProgram,
     expected_continuation,
-    letter_tokenizer,
     make_manifest,
     next_token,
     write_bundle,
@@ -26,8 +26,9 @@ from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.manifest import ProgramEntry
 from runtime_shims.reference import loading
 from runtime_shims.reference.golden import Golden, GoldenRequest, to_json
+from tests.support.letters import letter_tokenizer
 
-TOKENIZER = letter_tokenizer()
+TOKENIZER = letter_tokenizer(VOCAB)
 TEMPLATE = "{% for m in messages %}{{ m['role'] + ':' + m['content'] + '|' }}{% endfor %}"
 
 
