@@ -22,7 +22,6 @@ from exporter.cli_output import (
     print_version,
     quiet_libraries,
 )
-from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import RecipeError
 from exporter.spec.memory import parse_bytes
 from exporter.spec.recipe import Recipe
@@ -123,7 +122,10 @@ def export_model(
     if not debug:
         quiet_libraries()
     if plan_only:
-        print_plan(_plan(chosen, max_memory_bytes), as_json=json)
+        from exporter.pipeline import plan_export
+
+        planned = plan_export(chosen, max_memory_bytes=max_memory_bytes, greedy=greedy)
+        print_plan(planned.plan, as_json=json)
         return
     from exporter.pipeline import export_bundle
 
@@ -159,12 +161,3 @@ def _recipe(name: str | None, **given: Any) -> Recipe:
     if name not in RECIPES:
         raise RecipeError("recipe", [f"--recipe {name} is unknown; available: {', '.join(RECIPES)}"])
     return replace(RECIPES[name](), **changes)
-
-
-def _plan(recipe: Recipe, max_memory_bytes: int | None) -> CapacityPlan:
-    """Plan without loading a weight."""
-    from exporter.spec.model_source import resolve_source
-    from exporter.spec.model_spec import ModelSpec
-
-    spec = ModelSpec.from_config(resolve_source(recipe).load_config())
-    return CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)

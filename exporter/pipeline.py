@@ -52,7 +52,7 @@ class ExportReport:
 
 
 @dataclass(frozen=True)
-class _Planned:
+class Planned:
     """A model that has been looked at and fits, before its weights are read."""
 
     source: ModelSource
@@ -75,16 +75,32 @@ def export_bundle(
 
     Raises:
         SpecError: a recipe, model, plan, generation setting or output that is refused; one line.
-        ParityError: the program does not repeat eager PyTorch; nothing is kept.
+        ExportFailed: the disk is full, or the program does not repeat eager PyTorch; nothing is kept.
     """
     from exporter.bundle.writer import check_output, staging
 
     progress = progress or SilentProgress()
     check_output(output, force=force)
-    planned = _look(_with_attention(recipe), max_memory_bytes, greedy)
+    planned = plan_export(recipe, max_memory_bytes=max_memory_bytes, greedy=greedy)
     progress.planned(planned.plan)
     with staging(output) as aside:
         return _write(planned, aside, output, verify, progress)
+
+
+def plan_export(recipe: Recipe, *, max_memory_bytes: int | None = None, greedy: bool = False) -> Planned:
+    """Look at the model and decide everything that can be decided before its weights are read.
+
+    Raises:
+        SpecError: a recipe, model, plan or generation setting that is refused; one line.
+    """
+    from exporter.bundle.token_rules import rules_from
+
+    recipe = _with_attention(recipe)
+    source = resolve_source(recipe)
+    spec = ModelSpec.from_config(source.load_config())
+    plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
+    rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
+    return Planned(source, spec, plan, rules)
 
 
 def _with_attention(recipe: Recipe) -> Recipe:
@@ -100,27 +116,12 @@ def _with_attention(recipe: Recipe) -> Recipe:
     if recipe.attention is None:
         return replace(recipe, attention="fused" if installed else "portable")
     if recipe.attention == "fused" and not installed:
-        raise PlanError(
-            "--attention fused",
-            [
-                "the C++ operator library is not installed; reinstall with a C++20 compiler, or use --attention portable"
-            ],
-        )
+        fault = "the C++ operator library is not installed; reinstall with a C++20 compiler"
+        raise PlanError("--attention fused", [f"{fault}, or use --attention portable"])
     return recipe
 
 
-def _look(recipe: Recipe, max_memory_bytes: int | None, greedy: bool) -> _Planned:
-    """Read config and generation settings, plan, and refuse what must be; no weights yet."""
-    from exporter.bundle.token_rules import rules_from
-
-    source = resolve_source(recipe)
-    spec = ModelSpec.from_config(source.load_config())
-    plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
-    rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
-    return _Planned(source, spec, plan, rules)
-
-
-def _write(planned: _Planned, aside: Path, output: Path, verify: bool, progress: Progress) -> ExportReport:
+def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: Progress) -> ExportReport:
     from exporter.bundle.golden import make_golden
     from exporter.bundle.manifest_builder import Exported, build_manifest
     from exporter.bundle.writer import file_entries, save_text_files, write_manifest

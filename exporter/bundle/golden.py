@@ -1,7 +1,7 @@
 """Golden requests: what stock transformers answers, recorded before anything of the model is touched.
 
-Each row runs alone and unpadded through the model with its own dynamic cache: no batch, no padding, no capacity.
-That is the answer every spelling, backend and runtime must repeat.
+Each row runs alone and unpadded through the model with its own dynamic cache: no batch, no padding, no
+capacity. That is the answer every spelling, backend and runtime must repeat.
 
 Shape legend: T tokens, V vocabulary.
 """

@@ -64,8 +64,9 @@ def memory_plan(plan: CapacityPlan, programs: tuple[LoweredProgram, ...]) -> Mem
     """Bytes of the program that needs most; programs of a bundle are never loaded together."""
     planned = max(program.planned_bytes for program in programs)
     note = (
-        "planned_bytes is the largest program's arenas: caches, logits and activations, shared by its methods. "
-        "Weights are mapped from the file or packed once more by the backend; backend workspaces are not counted."
+        "planned_bytes is the largest program's arenas: caches, logits and activations, shared by its "
+        "methods. Weights are mapped from the file or packed once more by the backend; backend workspaces "
+        "are not counted."
     )
     return MemoryPlan(
         weights_bytes=plan.weights_bytes,

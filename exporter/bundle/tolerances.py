@@ -9,7 +9,7 @@ from runtime_shims.contract.manifest import ResolvedRecipe
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Largest absolute difference, relative to the largest reference logit, with the reason it is that large."""
+    """Largest difference, relative to the largest reference logit, with the reason it is that large."""
 
     relative: float
     reason: str
@@ -28,7 +28,8 @@ TOLERANCES: dict[tuple[str, str], Tolerance] = {
     ),
     ("float32", "xnnpack"): Tolerance(
         5e-4,
-        "XNNPACK approximates exp, tanh and rsqrt to a few ulp and uses fused multiply-add; errors add over layers",
+        "XNNPACK approximates exp, tanh and rsqrt to a few ulp and uses fused multiply-add; errors add over "
+        "layers",
     ),
 }
 

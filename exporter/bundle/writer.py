@@ -1,7 +1,8 @@
-"""Writing a bundle: everything aside, hashed, then one rename. A failure leaves nothing that looks like a bundle."""
+"""Writing a bundle: everything aside, hashed, then one rename. A failure leaves nothing behind."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -11,15 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from exporter.spec.faults import SpecError
+from exporter.spec.faults import ExportFailed, SpecError
 from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, to_json
 
 TOKENIZER_DIRECTORY = "tokenizer"
 _ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor"}
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OutputError(SpecError):
     """An output path that cannot be written, or that already holds something."""
+
+
+class WriteError(ExportFailed):
+    """Writing broke off, most often because the disk is full."""
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -44,7 +50,8 @@ def staging(output: Path) -> Iterator[Path]:
     """A directory beside `output` that is renamed to it on success and removed on any failure.
 
     Raises:
-        OutputError: the disk is full, or the place cannot be written.
+        OutputError: the place cannot be written at all.
+        WriteError: writing failed on the way.
     """
     try:
         aside = Path(tempfile.mkdtemp(prefix=f".{output.name}.partial-", dir=output.absolute().parent))
@@ -55,25 +62,25 @@ def staging(output: Path) -> Iterator[Path]:
         yield aside
         _replace(aside, output)
     except OSError as error:
-        raise OutputError(
-            str(output),
-            [f"writing failed: {error.strerror or error}; nothing was kept, free space and run it again"],
-        ) from error
+        advice = "; free space and run it again" if error.errno in _NO_SPACE else ""
+        fault = f"writing failed: {error.strerror or error}; nothing was kept{advice}"
+        raise WriteError(str(output), [fault]) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _replace(aside: Path, output: Path) -> None:
-    """Rename; an old bundle leaves only once the new one is complete."""
+    """Rename; an old bundle leaves only once the new one is in its place, and comes back when that fails."""
     if not output.exists():
         os.rename(aside, output)
         return
     old = aside.with_name(aside.name + ".old")
-    os.rename(output, old)
     try:
+        os.rename(output, old)
         os.rename(aside, output)
-    except OSError:
-        os.rename(old, output)
+    except BaseException:  # an interrupt too
+        if not output.exists():
+            os.rename(old, output)
         raise
     shutil.rmtree(old, ignore_errors=True)
 

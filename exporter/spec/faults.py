@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.errors import FixedCapacityError, UserInputError
 
 
-class SpecError(UserInputError):
-    """A recipe, model or plan that cannot be exported.
+class ExportError(FixedCapacityError):
+    """Why there is no bundle.
 
     `faults` holds one sentence fragment per fault; the message is a single line that joins them.
     """
@@ -17,6 +17,14 @@ class SpecError(UserInputError):
         self.subject = subject
         self.faults = tuple(faults)
         super().__init__(f"{subject}: {'; '.join(self.faults)}")
+
+
+class SpecError(ExportError, UserInputError):
+    """A recipe, model, plan or output that cannot be exported: the user asks for something else."""
+
+
+class ExportFailed(ExportError):
+    """An export that was allowed and broke off; nothing of it was kept."""
 
 
 class RecipeError(SpecError):
@@ -35,7 +43,7 @@ class PlanError(SpecError):
     """Limits that the model or the memory budget does not allow."""
 
 
-def raise_if_any(error: type[SpecError], subject: str, faults: Sequence[str]) -> None:
+def raise_if_any(error: type[ExportError], subject: str, faults: Sequence[str]) -> None:
     """Raise `error` with every fault, or return when there is none."""
     if faults:
         raise error(subject, faults)

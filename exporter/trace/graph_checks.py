@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from exporter.spec.faults import SpecError, raise_if_any
+from exporter.spec.faults import ExportFailed, raise_if_any
 
 LARGEST_CONSTANT_BYTES = 1 << 16  # masks and frequency tables; weights are parameters, never constants
 _IN_PLACE_READS = ("fixed_capacity.", "aten.index_select", "aten.index_put_", "aten.view", "aten.flatten")
 
 
-class GraphCheckError(SpecError):
+class GraphCheckError(ExportFailed):
     """A traced graph that would lower to something slow, large or wrong; lists every fault."""
 
 

@@ -1,7 +1,7 @@
 """The parity ladder: eager -> cached -> traced -> bundle, all answering the golden requests.
 
-The bundle is replayed first: when it repeats the eager answers there is nothing to explain. When it does not, the
-rungs below are climbed to name the first one that differs.
+The bundle is replayed first: when it repeats the eager answers there is nothing to explain. When it does
+not, the rungs below are climbed to name the first one that differs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from exporter.spec.faults import SpecError
-from exporter.trace.trace import ExportedProgram
 from exporter.bundle.tolerances import tolerance
+from exporter.spec.faults import ExportFailed
+from exporter.trace.trace import ExportedProgram
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.reference.golden import Golden, read_golden
 from runtime_shims.reference.loading import open_session
@@ -23,7 +23,7 @@ from runtime_shims.reference.replay import ReplayResult, replay
 from runtime_shims.reference.session import Session
 
 
-class ParityError(SpecError):
+class ParityError(ExportFailed):
     """A bundle that does not repeat eager PyTorch; names the first rung that differs, with the numbers."""
 
 
@@ -36,7 +36,7 @@ class Stages:
 
 
 class ModuleProgram:
-    """Methods as Python callables behind the runtime's program interface; caches are the modules' own buffers."""
+    """Methods as Python callables behind the runtime's program interface, with caches of their own."""
 
     def __init__(self, methods: dict[str, nn.Module]) -> None:
         self.methods = methods

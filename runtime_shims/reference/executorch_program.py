@@ -103,9 +103,13 @@ class ExecutorchProgram:
 def _prepare_runtime(entry: ProgramEntry) -> None:
     """Register the fused operators if the program uses them, and pack XNNPACK's weights once for all methods.
 
-    Without the operator library, portable programs run all the same: each method packs its own copy.
+    Without the operator library, portable programs run all the same: each method packs its own copy. The
+    thread pool is made here, because the first step would print the processor's probing on standard error.
     """
+    from executorch.extension.pybindings import _C
+
     with captured_native_stderr():
+        _C._threadpool_get_thread_count()
         if entry.operator_library_required:
             load_operator_library()
         if entry.backend == "xnnpack" and operator_library_path() is not None:
