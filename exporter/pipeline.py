@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporter.spec.capacity_plan import CapacityPlan
-from exporter.spec.memory import format_bytes
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
+from runtime_shims.contract.formatting import format_bytes
 
 if TYPE_CHECKING:
     from exporter.bundle.token_rules import Rules

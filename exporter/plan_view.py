@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from exporter.spec.capacity_plan import CapacityPlan
-from exporter.spec.memory import format_bytes
 from runtime_shims.commands.inspect_memory import group_caches
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import CacheEntry
 
 BAR_WIDTH = 32

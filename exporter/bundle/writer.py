@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.spec.faults import ExportFailed, SpecError
+from runtime_shims.contract.bundle_reader import sha256_of
 from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, to_json
 
 TOKENIZER_DIRECTORY = "tokenizer"
@@ -107,18 +107,4 @@ def file_entries(directory: Path) -> tuple[FileEntry, ...]:
 def _entry(directory: Path, path: Path) -> FileEntry:
     relative = path.relative_to(directory).as_posix()
     role = "program" if path.suffix == ".pte" else _ROLES.get(path.name, "tokenizer")
-    with path.open("rb") as file:
-        digest = (
-            hashlib.file_digest(file, "sha256").hexdigest()
-            if hasattr(hashlib, "file_digest")
-            else sha256(file)
-        )
-    return FileEntry(path=relative, role=role, sha256=digest, size_bytes=path.stat().st_size)  # type: ignore[arg-type]
-
-
-def sha256(file: Any) -> str:
-    """SHA-256 of an open file, in blocks (Python 3.10 has no `hashlib.file_digest`)."""
-    digest = hashlib.sha256()
-    while block := file.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
+    return FileEntry(path=relative, role=role, sha256=sha256_of(path), size_bytes=path.stat().st_size)  # type: ignore[arg-type]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from exporter.spec.faults import PlanError, raise_if_any
 from exporter.spec.limits import limit_faults
-from exporter.spec.memory import format_bytes
 from exporter.spec.model_spec import LayerSpec, ModelSpec
 from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe
 
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}

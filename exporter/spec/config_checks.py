@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from exporter.spec.families import FAMILIES, KNOWN_OBSTACLES, Family
+from runtime_shims.contract.formatting import format_ranges
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -89,7 +89,8 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
         return []
     types, arguments = get_layer_types_and_kwargs(text_config)
     faults = [
-        f"attention of type {kind} in layers {_ranges(i for i, name in enumerate(types) if name == kind)}"
+        f"attention of type {kind} in layers "
+        f"{format_ranges(index for index, name in enumerate(types) if name == kind)}"
         for kind in dict.fromkeys(types)
         if kind not in SUPPORTED_LAYER_TYPES
     ]
@@ -99,7 +100,7 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
         if kind == "sliding_attention" and not argument.get("sliding_window")
     ]
     if no_window:
-        faults.append(f"sliding_window is missing for layers {_ranges(no_window)}")
+        faults.append(f"sliding_window is missing for layers {format_ranges(no_window)}")
     return faults
 
 
@@ -135,14 +136,3 @@ def _text_config(config: PretrainedConfig) -> PretrainedConfig:
 def _count(config: PretrainedConfig, attribute: str) -> int:
     value = getattr(config, attribute, None)
     return value if isinstance(value, int) else 0
-
-
-def _ranges(indices: Iterable[int]) -> str:
-    """`0-2, 5` for 0, 1, 2, 5."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

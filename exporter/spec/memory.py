@@ -1,4 +1,4 @@
-"""Sizes as people write them: decimal units, as file sizes are given; binary ones with an `i`."""
+"""Sizes as people give them: decimal units, as file sizes are; binary ones with an `i`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,3 @@ def parse_bytes(text: str, option: str = "--max-memory") -> int:
     if size < 1:
         raise RecipeError("recipe", [f"{option} {text} is not a size; write it like 512M or 2G"])
     return size
-
-
-def format_bytes(size: int) -> str:
-    """`size` in the largest unit that leaves at least one whole unit: `30.7 MB`."""
-    value = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if round(value, 1) < 1000:
-            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"

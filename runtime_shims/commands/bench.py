@@ -19,12 +19,12 @@ from runtime_shims.commands.common import (
     JsonOption,
     NoVerifyOption,
     ThreadsOption,
-    megabytes,
     print_json,
     start_session,
 )
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import FixedCapacityError
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import to_json
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bench(
         console.print(part)
     console.print(
         f"{conditions['program']}, rows {rows}, threads {conditions['threads']}, "
-        f"load {load_seconds:.2f} s, peak memory {megabytes(_peak())}"
+        f"load {load_seconds:.2f} s, peak memory {format_bytes(_peak())}"
     )
 
 

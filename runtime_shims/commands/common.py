@@ -58,13 +58,3 @@ def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> S
 def print_json(data: object) -> None:
     """One JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
-
-
-def megabytes(size: int) -> str:
-    """A size for people: bytes, kB, MB or GB, in powers of 1000."""
-    value = float(size)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.2f} GB"

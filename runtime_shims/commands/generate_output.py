@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from runtime_shims.commands.common import megabytes, print_json
+from runtime_shims.commands.common import print_json
+from runtime_shims.contract.formatting import format_bytes
 
 if TYPE_CHECKING:
     from runtime_shims.reference.generation import Generation
@@ -124,7 +125,7 @@ def _statistics_lines(statistics: Statistics) -> str:
         value = statistics[key]
         return "-" if value is None else f"{value:.1f} tokens/s"
 
-    peak = megabytes(int(statistics["peak_rss_bytes"] or 0))
+    peak = format_bytes(int(statistics["peak_rss_bytes"] or 0))
     return (
         f"load {statistics['load_seconds']:.2f} s, peak memory {peak}\n"
         f"prefill {statistics['prefill_tokens']} tokens, {statistics['prefill_seconds']:.3f} s, "

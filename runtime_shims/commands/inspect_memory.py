@@ -8,8 +8,8 @@ from rich.bar import Bar
 from rich.console import Group
 from rich.text import Text
 
-from runtime_shims.commands.common import megabytes
 from runtime_shims.commands.tables import new_table, titled
+from runtime_shims.contract.formatting import format_bytes, format_ranges
 from runtime_shims.contract.manifest import CacheEntry, Manifest
 
 BAR_COLUMNS = 40
@@ -25,13 +25,13 @@ def caches(manifest: Manifest) -> Group:
         )
         table.add_row(
             first.kind,
-            layer_ranges([entry.layer for entry in group]),
+            format_ranges([entry.layer for entry in group]),
             f"{first.reach:,}",
             f"{first.slots:,}",
             str(first.kv_heads),
             size,
             first.dtype,
-            megabytes(sum(entry.size_bytes for entry in group)),
+            format_bytes(sum(entry.size_bytes for entry in group)),
         )
     return titled("Caches", table)
 
@@ -49,8 +49,8 @@ def memory_map(manifest: Manifest) -> Group:
     table = new_table(["", ">size", ">share", ""])
     for name, size in parts:
         share = size / total if total else 0.0
-        table.add_row(name, megabytes(size), f"{share:.0%}", Bar(1.0, 0.0, share, width=BAR_COLUMNS))
-    title = f"Memory: {megabytes(total)}, {megabytes(memory.planned_bytes)} of it planned at export"
+        table.add_row(name, format_bytes(size), f"{share:.0%}", Bar(1.0, 0.0, share, width=BAR_COLUMNS))
+    title = f"Memory: {format_bytes(total)}, {format_bytes(memory.planned_bytes)} of it planned at export"
     return titled(title, table, Text(memory.note, "dim"))
 
 
@@ -69,14 +69,3 @@ def group_caches(entries: Sequence[CacheEntry]) -> list[list[CacheEntry]]:
         )
         groups.setdefault(key, []).append(entry)
     return list(groups.values())
-
-
-def layer_ranges(layers: Sequence[int]) -> str:
-    """Layer numbers as ranges: [0, 1, 2, 4, 6] is "0-2, 4, 6"."""
-    ranges: list[list[int]] = []
-    for layer in sorted(layers):
-        if ranges and layer == ranges[-1][1] + 1:
-            ranges[-1][1] = layer
-        else:
-            ranges.append([layer, layer])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from runtime_shims.commands.common import megabytes
 from runtime_shims.commands.tables import titled
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import Dim, Manifest, MethodEntry, ProgramEntry, TensorEntry
 
 
@@ -20,7 +20,7 @@ def _program(program: ProgramEntry) -> Text:
     text = Text.assemble(
         f"{program.file}\n",
         f"{program.format} for {program.backend}, {program.attention} attention{needs}; "
-        f"weights {megabytes(program.weights_bytes)}, plans {megabytes(program.planned_bytes)}\n",
+        f"weights {format_bytes(program.weights_bytes)}, plans {format_bytes(program.planned_bytes)}\n",
     )
     for method in program.methods:
         text.append(_method(method))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from runtime_shims.commands.common import megabytes
 from runtime_shims.commands.tables import new_table, titled
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import Manifest
 
 SHOWN_TOKENS = 12
@@ -64,10 +64,10 @@ def files(manifest: Manifest) -> Group:
     """Every file with its role, size and the first digits of its hash."""
     table = new_table(["path", "role", ">size", "sha256"])
     for entry in manifest.files:
-        table.add_row(entry.path, entry.role, megabytes(entry.size_bytes), entry.sha256[:12])
+        table.add_row(entry.path, entry.role, format_bytes(entry.size_bytes), entry.sha256[:12])
     total = sum(entry.size_bytes for entry in manifest.files)
     table.add_section()
-    table.add_row(f"{len(manifest.files)} files", "", megabytes(total), "")
+    table.add_row(f"{len(manifest.files)} files", "", format_bytes(total), "")
     return titled("Files", table)
 
 

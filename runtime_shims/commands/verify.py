@@ -13,12 +13,12 @@ from runtime_shims.commands.common import (
     DebugOption,
     JsonOption,
     ThreadsOption,
-    megabytes,
     print_json,
     start_session,
 )
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import FixedCapacityError
+from runtime_shims.contract.formatting import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -76,7 +76,7 @@ def ladder(rungs: list[Rung]) -> Group:
 def _files_rung(bundle: Bundle) -> Rung:
     """read_bundle has refused the bundle if any hash differs."""
     files = bundle.manifest.files
-    total = megabytes(sum(entry.size_bytes for entry in files))
+    total = format_bytes(sum(entry.size_bytes for entry in files))
     return Rung("bundle", "files", True, f"{len(files)} files, {total}, every SHA-256 as recorded")
 
 

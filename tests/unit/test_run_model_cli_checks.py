@@ -9,8 +9,7 @@ import pytest
 from runtime_doubles import BundleShape, HistoryProgram, write_bundle
 from test_run_model_cli import golden, programs, run  # noqa: F401 - programs is an autouse fixture
 
-from runtime_shims.commands.common import megabytes
-from runtime_shims.commands.inspect_memory import group_caches, layer_ranges
+from runtime_shims.commands.inspect_memory import group_caches
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, UserInputError
 from runtime_shims.reference.golden import read_golden
@@ -150,13 +149,6 @@ def test_inspect_prints_the_manifest_as_json(tmp_path: Path, capsys: pytest.Capt
 def test_alike_layers_share_a_row(tmp_path: Path) -> None:
     caches = read_bundle(make(tmp_path, None)).manifest.caches
     assert [[entry.layer for entry in group] for group in group_caches(caches * 2)] == [[0, 0], [1, 1]]
-    assert layer_ranges([6, 0, 1, 2, 4]) == "0-2, 4, 6"
-
-
-def test_sizes_are_short() -> None:
-    assert [megabytes(size) for size in (0, 999, 1000, 123_456, 5_500_000, 2_500_000_000)] == [
-        "0 B", "999 B", "1.0 kB", "123 kB", "5.5 MB", "2.50 GB",
-    ]  # fmt: skip
 
 
 def test_bench_measures_fills_and_widths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
