@@ -130,7 +130,7 @@ def _call(function: str, floats: list[Tensor], indices: list[Tensor], out: Tenso
     """Call one C function on its tensors in order; raises ValueError, nothing written, when it refuses."""
     library = _library(load_operator_library())
     views = [_view(tensor, "float32") for tensor in floats] + [_view(tensor, "int64") for tensor in indices]
-    views.append(_view(out, "int64" if settings is None else "float32"))
+    views.append(_view(out, str(out.dtype).removeprefix("torch.")))
     arguments: list[object] = [(_TensorView * len(views))(*views)]
     if settings is not None:
         table = None if settings.bias_table is None else ctypes.pointer(_view(settings.bias_table, "float32"))
@@ -184,3 +184,11 @@ def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tens
     """`fixed_capacity::write_cross`: writes the live positions; returns a copy of `lengths`."""
     out = lengths.new_empty(lengths.shape)
     return _call("write_cross", [key, value, key_cache, value_cache], [lengths], out, None)
+
+
+def project_rows(hidden: Tensor, weight: Tensor) -> Tensor:
+    """`fixed_capacity::project_rows`: hidden float32 `[b, r, C]` by weight `[V, C]` -> `[b, r, V]`."""
+    if hidden.dim() != 3 or weight.dim() != 2:
+        raise ValueError(f"hidden states need 3 dimensions and weights 2, got {hidden.dim()} and {weight.dim()}")
+    out = hidden.new_empty((*hidden.shape[:2], weight.shape[0]))
+    return _call("project_rows", [hidden, weight], [], out, None)

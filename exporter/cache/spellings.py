@@ -17,6 +17,7 @@ class FusedSpelling:
 
     def __init__(self) -> None:
         self.ops = operators()
+        self.project_rows = self.ops.project_rows
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.layer, call.step
@@ -74,6 +75,7 @@ class CoreSpelling:
     """
 
     flat_caches = True
+    project_rows = None
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.layer, call.step

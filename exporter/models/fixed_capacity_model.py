@@ -22,6 +22,8 @@ from exporter.cache.attention_binding import (
 )
 from exporter.cache.cache_layer import CacheLayer
 from exporter.cache.spellings import spelling_for
+from exporter.models.activations import write_out_gelu_tanh
+from exporter.models.shared_head import share_tied_head
 from exporter.spec.capacity_plan import CapacityPlan
 
 
@@ -42,7 +44,9 @@ class FixedCapacityModel(nn.Module):
         self.cross_layers = nn.ModuleList(self._cache_layer(entry) for entry in plan.cross_caches)
         self.bias_tables = nn.ModuleDict()
         drop_padding_idx(model)
+        write_out_gelu_tanh(model)
         use_operator(model)
+        share_tied_head(model, self.spelling.project_rows)
         model.get_output_embeddings().register_forward_pre_hook(self._keep_requested_rows)
 
     def _cache_layer(self, entry) -> CacheLayer:

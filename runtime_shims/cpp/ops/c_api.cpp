@@ -73,6 +73,11 @@ int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]) {
   return check_and_run(arguments, static_cast<int64_t*>(tensors[5].data));
 }
 
+int32_t fixed_capacity_project_rows(const fixed_capacity_tensor tensors[3]) {
+  const ProjectRowsArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1])};
+  return check_and_run(arguments, static_cast<float*>(tensors[2].data));
+}
+
 const char* fixed_capacity_last_refusal(void) { return last_refusal; }
 
 const char* fixed_capacity_kernel_variant(void) { return best_variant().name; }

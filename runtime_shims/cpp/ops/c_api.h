@@ -40,6 +40,9 @@ FIXED_CAPACITY_API int32_t fixed_capacity_encoder_attention(const fixed_capacity
 /* tensors: key, value, key_cache, value_cache, lengths, out */
 FIXED_CAPACITY_API int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]);
 
+/* tensors: hidden, weight, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_project_rows(const fixed_capacity_tensor tensors[3]);
+
 FIXED_CAPACITY_API const char* fixed_capacity_last_refusal(void);
 
 /* From now on, methods of one program that are loaded share one packed copy of their weights (XNNPACK).

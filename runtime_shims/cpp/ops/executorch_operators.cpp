@@ -126,6 +126,17 @@ Tensor& write_cross(KernelRuntimeContext& context, const Tensor& key, const Tens
   return out;
 }
 
+Tensor& project_rows(KernelRuntimeContext& context, const Tensor& hidden, const Tensor& weight, Tensor& out) {
+  ViewMaker views;
+  const ProjectRowsArguments arguments{views.floats(hidden), views.floats(weight)};
+  if (!views.all_valid()) return fail(context, "tensors must be contiguous float32", out);
+  if (const Refusal refusal = check(arguments)) return fail(context, refusal.reason, out);
+  if (!shape_output<3>(out, ScalarType::Float, {hidden.size(0), hidden.size(1), weight.size(0)}))
+    return fail(context, "the output tensor cannot hold the logits", out);
+  run(arguments, static_cast<float*>(out.mutable_data_ptr()), thread_pool_loop());
+  return out;
+}
+
 }  // namespace
 }  // namespace fixed_capacity
 
@@ -133,3 +144,4 @@ EXECUTORCH_LIBRARY(fixed_capacity, "cached_attention.out", fixed_capacity::cache
 EXECUTORCH_LIBRARY(fixed_capacity, "cross_attention.out", fixed_capacity::cross_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "encoder_attention.out", fixed_capacity::encoder_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "write_cross.out", fixed_capacity::write_cross);
+EXECUTORCH_LIBRARY(fixed_capacity, "project_rows.out", fixed_capacity::project_rows);

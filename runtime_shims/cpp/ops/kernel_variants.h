@@ -1,6 +1,7 @@
 // The kernels compiled once per instruction set, and the choice between them at run time.
 #pragma once
 
+#include "project_task.h"
 #include "tile_task.h"
 
 namespace fixed_capacity {
@@ -8,6 +9,7 @@ namespace fixed_capacity {
 struct KernelVariant {
   const char* name = nullptr;
   void (*attend_tile)(const TileTask&) = nullptr;
+  void (*project)(const ProjectTask&) = nullptr;
 };
 
 // Variants this processor can run, the fastest first; the last one runs everywhere.

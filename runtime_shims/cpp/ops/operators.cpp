@@ -1,5 +1,6 @@
 #include "operators.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "attend.h"
@@ -132,6 +133,19 @@ void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop&
   };
   loop.run(rows * heads, body, &arguments);
   for (int64_t row = 0; row < rows; ++row) out[row] = arguments.lengths.data[row];
+}
+
+void run(const ProjectRowsArguments& arguments, float* out, const ParallelLoop& loop) {
+  ProjectTask task{arguments.hidden.data, arguments.weight.data, out, arguments.hidden.sizes[0] * arguments.hidden.sizes[1],
+                   arguments.hidden.sizes[2], arguments.weight.sizes[0], 0, 0};
+  constexpr int64_t kEntries = 256;  // vocabulary entries per part of the loop
+  const auto body = [](const void* context, int64_t begin, int64_t end) {
+    ProjectTask part = *static_cast<const ProjectTask*>(context);
+    part.begin = begin * kEntries;
+    part.end = std::min(end * kEntries, part.vocabulary);
+    best_variant().project(part);
+  };
+  loop.run((task.vocabulary + kEntries - 1) / kEntries, body, &task);
 }
 
 }  // namespace fixed_capacity

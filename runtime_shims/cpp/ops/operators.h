@@ -1,4 +1,4 @@
-// The four operators on borrowed tensors. Each has a check, which refuses before anything is written, and a run,
+// The operators on borrowed tensors. Each has a check, which refuses before anything is written, and a run,
 // which may only follow a successful check. Shapes are those of exporter/cache/cached_attention.py.
 #pragma once
 
@@ -43,10 +43,16 @@ struct WriteCrossArguments {
   ConstIndexView lengths;            // [b]
 };
 
+struct ProjectRowsArguments {
+  ConstFloatView hidden;  // [b, r, C]
+  ConstFloatView weight;  // [V, C]
+};
+
 Refusal check(const CachedAttentionArguments& arguments);
 Refusal check(const CrossAttentionArguments& arguments);
 Refusal check(const EncoderAttentionArguments& arguments);
 Refusal check(const WriteCrossArguments& arguments);
+Refusal check(const ProjectRowsArguments& arguments);
 
 // A parallel loop: calls body(context, begin, end) over disjoint ranges that cover 0..count-1, then returns.
 struct ParallelLoop {
@@ -58,11 +64,12 @@ struct ParallelLoop {
 // A loop on the calling thread.
 ParallelLoop serial_loop();
 
-// `out` is [b, T, H, Dv], [b, T, H, Dv], [b, E, H, Dv] and, for write_cross, int64 [b].
+// `out` is [b, T, H, Dv], [b, T, H, Dv], [b, E, H, Dv]; for write_cross int64 [b]; for project_rows [b, r, V].
 void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const EncoderAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop& loop);
+void run(const ProjectRowsArguments& arguments, float* out, const ParallelLoop& loop);
 
 // The attention problem behind a call; for tests and benchmarks that choose the kernel variant themselves.
 AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out);
