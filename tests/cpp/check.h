@@ -53,4 +53,4 @@ inline int run_all() {
   static const check::Registration name##_registered(#name, name); \
   static void name()
 
-#define CHECK(condition) check::report((condition), #condition, __FILE__, __LINE__)
+#define CHECK(condition) check::report(static_cast<bool>(condition), #condition, __FILE__, __LINE__)

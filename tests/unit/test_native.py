@@ -120,7 +120,7 @@ def test_the_operators_are_registered_once_with_the_runtime_of_this_process():
     native.load_operator_library.cache_clear()
     native.load_operator_library()
     registered = [name for name in _get_operator_names() if name.startswith("fixed_capacity::")]
-    operators = ("cached_attention", "cross_attention", "encoder_attention", "write_cross")
+    operators = ("cached_attention", "cross_attention", "encoder_attention", "project_rows", "write_cross")
     assert sorted(registered) == [f"fixed_capacity::{name}.out" for name in operators]
 
 

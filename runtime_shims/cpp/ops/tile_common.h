@@ -1,4 +1,4 @@
-// What both tile shapes share: visible ranges, contiguous runs of the ring, weighted sums of values, the result.
+// What both tile shapes share: visible ranges, contiguous runs of the ring, relative bias, the result.
 #pragma once
 
 #include "simd.h"
@@ -34,49 +34,6 @@ inline int32_t run_length(const TileTask& task, int64_t position, int64_t end, i
   const int64_t until_wrap = task.slots - position % task.slots;
   if (until_wrap < count) count = until_wrap;
   return count < most ? static_cast<int32_t>(count) : most;
-}
-
-// Weights of one block of keys: the weight of (row, key) is data[row * row_step + key * key_step].
-struct Weights {
-  const float* data;
-  int32_t row_step, key_step, keys;
-};
-
-// sums[row] = sums[row] * factors[row] + weights[row] . values, for Vectors vectors of value columns.
-template <int Rows, int Vectors>
-inline void weigh_columns(const Weights& weights, const float* values, int32_t dim, const float* factors,
-                          float* sums) {
-  Vec total[Rows][Vectors];
-  for (int row = 0; row < Rows; ++row)
-    for (int part = 0; part < Vectors; ++part)
-      total[row][part] = load(sums + row * dim + part * kLanes) * factors[row];
-  for (int32_t key = 0; key < weights.keys; ++key) {
-    Vec value[Vectors];
-    for (int part = 0; part < Vectors; ++part) value[part] = load(values + key * dim + part * kLanes);
-    for (int row = 0; row < Rows; ++row) {
-      const Vec weight = broadcast(weights.data[row * weights.row_step + key * weights.key_step]);
-      for (int part = 0; part < Vectors; ++part) total[row][part] += weight * value[part];
-    }
-  }
-  for (int row = 0; row < Rows; ++row)
-    for (int part = 0; part < Vectors; ++part) store(sums + row * dim + part * kLanes, total[row][part]);
-}
-
-// The same for every value column of Rows rows.
-template <int Rows>
-inline void weigh_rows(const Weights& weights, const float* values, int32_t dim, const float* factors, float* sums) {
-  int32_t column = 0;
-  for (; column + 2 * kLanes <= dim; column += 2 * kLanes)
-    weigh_columns<Rows, 2>(weights, values + column, dim, factors, sums + column);
-  for (; column + kLanes <= dim; column += kLanes)
-    weigh_columns<Rows, 1>(weights, values + column, dim, factors, sums + column);
-  for (; column < dim; ++column)
-    for (int row = 0; row < Rows; ++row) {
-      float total = sums[row * dim + column] * factors[row];
-      for (int32_t key = 0; key < weights.keys; ++key)
-        total += weights.data[row * weights.row_step + key * weights.key_step] * values[key * dim + column];
-      sums[row * dim + column] = total;
-    }
 }
 
 // Adds the relative bias of one head to the scores of consecutive tokens (step apart) against one key.

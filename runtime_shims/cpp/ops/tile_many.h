@@ -123,10 +123,53 @@ inline void soften(ManyTile& tile, int32_t lane, int32_t count) {
   store(tile.totals + lane, load(tile.totals + lane) * factor + total);
 }
 
+// Weights of one block of keys for consecutive rows: the weight of (row, key) is data[key * lanes + row].
+struct Weights {
+  const float* data;
+  int32_t lanes, keys;
+};
+
+// sums[row] = sums[row] * factors[row] + weights[row] . values, for Vectors vectors of value columns.
+template <int Rows, int Vectors>
+inline void weigh_columns(const Weights& weights, const float* values, int32_t dim, const float* factors,
+                          float* sums) {
+  Vec total[Rows][Vectors];
+  for (int row = 0; row < Rows; ++row)
+    for (int part = 0; part < Vectors; ++part)
+      total[row][part] = load(sums + row * dim + part * kLanes) * factors[row];
+  for (int32_t key = 0; key < weights.keys; ++key) {
+    Vec value[Vectors];
+    for (int part = 0; part < Vectors; ++part) value[part] = load(values + key * dim + part * kLanes);
+    for (int row = 0; row < Rows; ++row) {
+      const Vec weight = broadcast(weights.data[key * weights.lanes + row]);
+      for (int part = 0; part < Vectors; ++part) total[row][part] += weight * value[part];
+    }
+  }
+  for (int row = 0; row < Rows; ++row)
+    for (int part = 0; part < Vectors; ++part) store(sums + row * dim + part * kLanes, total[row][part]);
+}
+
+// The same for every value column of Rows rows.
+template <int Rows>
+inline void weigh_rows(const Weights& weights, const float* values, int32_t dim, const float* factors, float* sums) {
+  int32_t column = 0;
+  for (; column + 2 * kLanes <= dim; column += 2 * kLanes)
+    weigh_columns<Rows, 2>(weights, values + column, dim, factors, sums + column);
+  for (; column + kLanes <= dim; column += kLanes)
+    weigh_columns<Rows, 1>(weights, values + column, dim, factors, sums + column);
+  for (; column < dim; ++column)
+    for (int row = 0; row < Rows; ++row) {
+      float total = sums[row * dim + column] * factors[row];
+      for (int32_t key = 0; key < weights.keys; ++key)
+        total += weights.data[key * weights.lanes + row] * values[key * dim + column];
+      sums[row * dim + column] = total;
+    }
+}
+
 template <int Rows>
 inline void weigh_from(const TileTask& task, ManyTile& tile, const float* values, int32_t count, int32_t row) {
   for (; row + Rows <= task.rows(); row += Rows)
-    weigh_rows<Rows>({tile.scores + row, 1, tile.lanes, count}, values, task.value_dim, tile.factors + row,
+    weigh_rows<Rows>({tile.scores + row, tile.lanes, count}, values, task.value_dim, tile.factors + row,
                      tile.sums + row * task.value_dim);
   if constexpr (Rows > 1) weigh_from<Rows / 2>(task, tile, values, count, row);
 }
