@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import time
@@ -20,6 +19,7 @@ from rich.table import Table
 from exporter.plan_view import plan_json, render_plan
 from exporter.spec.capacity_plan import CapacityPlan
 from recipes.index import RECIPES
+from runtime_shims.commands.common import print_json
 
 DISTRIBUTION = "fixed-capacity"
 _CHATTY = ("torchao", "torch.utils._pytree", "transformers", "huggingface_hub")
@@ -62,11 +62,6 @@ def print_plan(plan: CapacityPlan, *, as_json: bool) -> None:
         print_json(plan_json(plan))
     else:
         Console().print(render_plan(plan))
-
-
-def print_json(data: dict[str, Any]) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
 
 
 def print_report(report: Any, *, as_json: bool) -> None:

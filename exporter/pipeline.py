@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.faults import PlanError
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import Progress, SilentProgress
@@ -100,7 +101,15 @@ def plan_export(recipe: Recipe, *, max_memory_bytes: int | None = None, greedy: 
     spec = ModelSpec.from_config(source.load_config())
     plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
     rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
+    _require_room_for(len(rules.tokens.start), plan)
     return Planned(source, spec, plan, rules)
+
+
+def _require_room_for(start_tokens: int, plan: CapacityPlan) -> None:
+    """Raise PlanError when the decoder cannot even hold the tokens that every request begins with."""
+    if start_tokens > plan.recipe.max_dec:
+        fault = f"--max-dec {plan.recipe.max_dec} does not hold the decoder's {start_tokens} start tokens"
+        raise PlanError(plan.recipe.model, [f"{fault}; use at least {start_tokens}"])
 
 
 def _with_attention(recipe: Recipe) -> Recipe:
@@ -109,7 +118,6 @@ def _with_attention(recipe: Recipe) -> Recipe:
     Raises:
         PlanError: the kernel was asked for and is not installed.
     """
-    from exporter.spec.faults import PlanError
     from runtime_shims.native import operator_library_path
 
     installed = operator_library_path() is not None

@@ -5,9 +5,12 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import typer
 
@@ -23,7 +26,8 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
     """Run `app` on `arguments` (default: those of the process) and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = app(args=given or ["--help"], prog_name=name, standalone_mode=False)
+        with _termination_as_interrupt():
+            result = app(args=given or ["--help"], prog_name=name, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
         if DEBUG_OPTION in given:
             traceback.print_exc()
@@ -35,6 +39,19 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
     if not given:
         return USAGE
     return result if isinstance(result, int) else 0
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """A request to terminate cleans up as Ctrl-C does, instead of leaving half-written files behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) or signal.SIG_DFL
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _outcome(error: BaseException) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from transformers import GenerationConfig
 
+from exporter.bundle.whisper_prompt import whisper_prompt
 from exporter.spec.faults import SpecError, raise_if_any
 from exporter.spec.model_spec import ModelSpec
 from runtime_shims.contract.manifest import ForcedToken, GenerationSettings, TokenRules
@@ -19,6 +20,7 @@ _LIBRARY_MAX_LENGTH = 20  # transformers' default when a checkpoint says nothing
 _NEUTRAL: dict[str, tuple[object, ...]] = {
     "do_sample": (None, False),
     "num_beams": (None, 1),
+    "num_return_sequences": (None, 1),
     "repetition_penalty": (None, 1.0),
     "encoder_repetition_penalty": (None, 1.0),
     "no_repeat_ngram_size": (None, 0),
@@ -27,6 +29,11 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "min_new_tokens": (None, 0),
     "guidance_scale": (None, 1.0),
     "penalty_alpha": (None,),
+    "dola_layers": (None,),
+    "token_healing": (None, False),
+    "constraints": (None,),
+    "force_words_ids": (None,),
+    "return_timestamps": (None, False),
     "sequence_bias": (None,),
     "stop_strings": (None,),
     "exponential_decay_length_penalty": (None,),
@@ -100,15 +107,6 @@ def start_tokens(config: GenerationConfig, spec: ModelSpec) -> tuple[int, ...]:
     return tuple(token for token in start if token is not None)
 
 
-def whisper_prompt(config: GenerationConfig) -> list[int]:
-    """English transcription without timestamps; multilingual checkpoints name language and task by token."""
-    prompt: list[int] = []
-    if getattr(config, "is_multilingual", False):
-        prompt += [config.lang_to_id["<|en|>"], config.task_to_id["transcribe"]]
-    no_timestamps = getattr(config, "no_timestamps_token_id", None)
-    return prompt if no_timestamps is None else [*prompt, no_timestamps]
-
-
 def forced_tokens(config: GenerationConfig, start: tuple[int, ...]) -> list[ForcedToken]:
     """BART's first target token, and end-of-sequence at the length limit the checkpoint names."""
     forced = []
@@ -132,8 +130,12 @@ def has_length_limit(config: GenerationConfig) -> bool:
 
 
 def single_bad_words(config: GenerationConfig) -> list[int]:
-    """Forbidden words of one token are suppressed tokens (Marian forbids its pad token so)."""
-    return [word[0] for word in config.bad_words_ids or [] if len(word) == 1]
+    """Forbidden words of one token are suppressed tokens (Marian forbids its pad token so).
+
+    An end-of-sequence token is never forbidden this way: transformers ignores the word.
+    """
+    eos = as_ids(config.eos_token_id)
+    return [word[0] for word in config.bad_words_ids or [] if len(word) == 1 and word[0] not in eos]
 
 
 def as_ids(value: object) -> list[int]:

@@ -50,7 +50,7 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class FakeReport:
-    bundle: Path
+    bundle: str
 
     def __str__(self) -> str:
         return f"wrote {self.bundle}"
@@ -69,7 +69,7 @@ class FakePipeline(types.ModuleType):
         self.calls.append((recipe, output, options))
         if self.error is not None:
             raise self.error
-        return FakeReport(output)
+        return FakeReport(str(output))
 
 
 @pytest.fixture
