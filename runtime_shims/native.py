@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -125,9 +126,12 @@ def _view(tensor: Tensor, dtype_name: str) -> _TensorView:
     return _TensorView(tensor.data_ptr(), tensor.dim(), sizes)
 
 
-def _call(function: str, floats: list[Tensor], indices: list[Tensor], out: Tensor,
-          settings: _Settings | None) -> Tensor:
-    """Call one C function on its tensors in order; raises ValueError, nothing written, when it refuses."""
+def _bind(function: str, floats: list[Tensor], indices: list[Tensor], out: Tensor,
+          settings: _Settings | None) -> Callable[[], Tensor]:
+    """One C function with its tensors converted once; each call returns `out`.
+
+    A call raises ValueError, with nothing written, when the function refuses its arguments.
+    """
     library = _library(load_operator_library())
     views = [_view(tensor, "float32") for tensor in floats] + [_view(tensor, "int64") for tensor in indices]
     views.append(_view(out, str(out.dtype).removeprefix("torch.")))
@@ -138,10 +142,15 @@ def _call(function: str, floats: list[Tensor], indices: list[Tensor], out: Tenso
         softcap = None if settings.softcap is None else ctypes.pointer(ctypes.c_double(settings.softcap))
         options = _Options(table, settings.bias_origin, window, settings.scale, softcap)
         arguments.append(ctypes.byref(options))
-    if getattr(library, f"fixed_capacity_{function}")(*arguments) != 0:
-        reason: bytes = library.fixed_capacity_last_refusal()
-        raise ValueError(f"{function}: {reason.decode()}")
-    return out
+    kernel = getattr(library, f"fixed_capacity_{function}")
+
+    def call(_kept_alive: tuple[object, ...] = (*floats, *indices, settings)) -> Tensor:
+        if kernel(*arguments) != 0:
+            reason: bytes = library.fixed_capacity_last_refusal()
+            raise ValueError(f"{function}: {reason.decode()}")
+        return out
+
+    return call
 
 
 def _attention_output(query: Tensor, values: Tensor) -> Tensor:
@@ -149,6 +158,16 @@ def _attention_output(query: Tensor, values: Tensor) -> Tensor:
         raise ValueError(f"queries and values must have 4 dimensions, got {query.dim()} and {values.dim()}")
     batch, heads, step_tokens = query.shape[:3]
     return query.new_empty((batch, step_tokens, heads, values.shape[3]))
+
+
+def bind_cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
+                          positions: Tensor, step_lengths: Tensor, bias_table: Tensor | None,
+                          bias_origin: int, window: int | None, scale: float,
+                          softcap: float | None) -> Callable[[], Tensor]:
+    """`cached_attention` on these tensors, to be called repeatedly without converting them each time."""
+    settings = _Settings(scale, softcap, bias_table, bias_origin, window)
+    floats, indices = [query, key, value, key_cache, value_cache], [positions, step_lengths]
+    return _bind("cached_attention", floats, indices, _attention_output(query, value), settings)
 
 
 def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
@@ -160,35 +179,38 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
     `[B, K, S, Dv]`, positions and step_lengths int64 `[b]`; returns float32 `[b, T, H, Dv]`. Raises
     ValueError when refused.
     """
-    settings = _Settings(scale, softcap, bias_table, bias_origin, window)
-    floats, indices = [query, key, value, key_cache, value_cache], [positions, step_lengths]
-    return _call("cached_attention", floats, indices, _attention_output(query, value), settings)
+    return bind_cached_attention(
+        query, key, value, key_cache, value_cache, positions, step_lengths, bias_table, bias_origin, window,
+        scale, softcap,
+    )()
 
 
 def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
                     softcap: float | None) -> Tensor:
     """`fixed_capacity::cross_attention`: attends over the first `lengths[i]` slots of row i."""
     floats, settings = [query, key_cache, value_cache], _Settings(scale, softcap)
-    return _call("cross_attention", floats, [lengths], _attention_output(query, value_cache), settings)
+    return _bind("cross_attention", floats, [lengths], _attention_output(query, value_cache), settings)()
 
 
 def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, bias_table: Tensor | None,
                       bias_origin: int, scale: float, softcap: float | None) -> Tensor:
     """`fixed_capacity::encoder_attention`: bidirectional within the first `lengths[i]` positions."""
     floats, settings = [query, key, value], _Settings(scale, softcap, bias_table, bias_origin)
-    return _call("encoder_attention", floats, [lengths], _attention_output(query, value), settings)
+    return _bind("encoder_attention", floats, [lengths], _attention_output(query, value), settings)()
 
 
 def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
                 lengths: Tensor) -> Tensor:
     """`fixed_capacity::write_cross`: writes the live positions; returns a copy of `lengths`."""
     out = lengths.new_empty(lengths.shape)
-    return _call("write_cross", [key, value, key_cache, value_cache], [lengths], out, None)
+    return _bind("write_cross", [key, value, key_cache, value_cache], [lengths], out, None)()
 
 
 def project_rows(hidden: Tensor, weight: Tensor) -> Tensor:
     """`fixed_capacity::project_rows`: hidden float32 `[b, r, C]` by weight `[V, C]` -> `[b, r, V]`."""
     if hidden.dim() != 3 or weight.dim() != 2:
-        raise ValueError(f"hidden states need 3 dimensions and weights 2, got {hidden.dim()} and {weight.dim()}")
+        raise ValueError(
+            f"hidden states need 3 dimensions and weights 2, got {hidden.dim()} and {weight.dim()}"
+        )
     out = hidden.new_empty((*hidden.shape[:2], weight.shape[0]))
-    return _call("project_rows", [hidden, weight], [], out, None)
+    return _bind("project_rows", [hidden, weight], [], out, None)()
