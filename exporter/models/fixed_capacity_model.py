@@ -90,7 +90,8 @@ class PositionTable(nn.Module):
     """A position table read at the step's own per-row positions, in place of a model's `embed_positions`.
 
     Models that derive decoder positions from one scalar past length cannot serve rows of different lengths.
-    Returns `[b, T, C]`. Padding tokens past the table read its last row.
+    Returns `[b, T, C]`. Padding tokens past the table read its last row. Most models pass the step's tokens, Marian
+    their shape.
     """
 
     def __init__(self, table: nn.Embedding, step: StepContext) -> None:
@@ -99,7 +100,8 @@ class PositionTable(nn.Module):
         self.step = step
         self.offset = int(getattr(table, "offset", 0))
 
-    def forward(self, tokens: Tensor, *args, **kwargs) -> Tensor:
+    def forward(self, tokens: Tensor | tuple[int, int], *args, **kwargs) -> Tensor:
+        step_tokens = tokens.shape[1] if isinstance(tokens, Tensor) else tokens[1]
         rows = self.table.weight.shape[0] - self.offset
-        positions = positions_bT(self.step, tokens.shape[1], rows) + self.offset
+        positions = positions_bT(self.step, step_tokens, rows) + self.offset
         return nn.functional.embedding(positions, self.table.weight)
