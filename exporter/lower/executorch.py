@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
 from exporter.lower.executorch_memory import InPlaceMemoryPlanning, planned_bytes
+from exporter.lower.executorch_partition import partitioner_for
 from exporter.lower.program_file import LoweredProgram
 from exporter.trace.trace import ExportedProgram
 
@@ -20,14 +20,15 @@ def lower_to_executorch(
     Buffers are matched across methods by name, so the caches written by one method are read by another. The
     reinplace pass serves the core-operator form: one-index `index_put` becomes a write in place.
     """
-    partitioners = [XnnpackPartitioner()] if backend == "xnnpack" else []
+    partitioners = {name: [partitioner_for(program)] for name, program in programs.items()}
     edge = to_edge_transform_and_lower(
-        programs, partitioner=partitioners, compile_config=EdgeCompileConfig(_check_ir_validity=False)
+        programs,
+        partitioner=partitioners if backend == "xnnpack" else None,
+        compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
     )
     program = edge.to_executorch(
         ExecutorchBackendConfig(
-            memory_planning_pass=InPlaceMemoryPlanning(),
-            run_reinplace_pass=attention == "portable",
+            memory_planning_pass=InPlaceMemoryPlanning(), run_reinplace_pass=attention == "portable"
         )
     )
     with path.open("wb") as file:
