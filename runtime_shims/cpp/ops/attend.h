@@ -11,10 +11,11 @@
 namespace fixed_capacity {
 
 // Below this many multiply-adds a call runs on the calling thread: waking workers would cost more.
-inline constexpr int64_t kParallelWork = 200'000;
+inline constexpr int64_t kParallelWork = 100'000;
 // Keys of one tile are split between threads only in pieces at least this long.
-inline constexpr int64_t kLeastSplitKeys = 128;
+inline constexpr int64_t kLeastSplitKeys = 64;
 inline constexpr int64_t kMaxSplits = 16;
+inline constexpr int64_t kTasksPerThread = 4;  // from here on, uneven shares no longer matter
 inline constexpr int64_t kScratchFloats = 32'768;  // on the caller's stack
 
 // How one call is cut: per batch row and kv head, tiles of heads x tokens, each over `splits` ranges of keys.
@@ -46,6 +47,18 @@ inline int64_t longest_row(const AttentionProblem& problem) {
   return longest;
 }
 
+// Ranges of keys per tile, so that all threads have equal shares although tiles are few: 3 tiles on 2 threads become 6
+// halves. Limited by the scratch they need and by the keys there are.
+inline int64_t splits_for(const AttentionProblem& problem, const TilePlan& plan, int64_t threads) {
+  const int64_t tiles = problem.batch * problem.kv_heads * plan.tiles_per_head();
+  const int64_t rows = plan.heads_per_tile * plan.tokens_per_tile;
+  const int64_t fit = kScratchFloats / (tiles * partial_floats(rows, problem.value_dim));
+  const int64_t most = std::min({fit, longest_row(problem) / kLeastSplitKeys, kMaxSplits});
+  int64_t splits = 1;
+  while (splits < most && tiles * splits % threads != 0 && tiles * splits < kTasksPerThread * threads) ++splits;
+  return splits;
+}
+
 inline TilePlan plan_tiles(const AttentionProblem& problem, int64_t threads) {
   TilePlan plan;
   const int64_t capacity = tile_capacity(problem.key_dim, problem.value_dim);
@@ -54,12 +67,7 @@ inline TilePlan plan_tiles(const AttentionProblem& problem, int64_t threads) {
   plan.head_tiles = (problem.groups() + plan.heads_per_tile - 1) / plan.heads_per_tile;
   plan.token_tiles = (problem.tokens + plan.tokens_per_tile - 1) / plan.tokens_per_tile;
   plan.parallel = threads > 1 && multiply_adds(problem) >= kParallelWork;
-  const int64_t tasks = problem.batch * problem.kv_heads * plan.tiles_per_head();
-  if (!plan.parallel || tasks >= threads) return plan;
-  const int64_t rows = plan.heads_per_tile * plan.tokens_per_tile;
-  const int64_t fit = kScratchFloats / (tasks * partial_floats(rows, problem.value_dim));
-  const int64_t useful = std::min((threads + tasks - 1) / tasks, longest_row(problem) / kLeastSplitKeys);
-  plan.splits = std::clamp<int64_t>(std::min(fit, useful), 1, kMaxSplits);
+  if (plan.parallel) plan.splits = splits_for(problem, plan, threads);
   return plan;
 }
 
