@@ -88,6 +88,7 @@ class ModelSource:
                 dtype=torch.float32,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # so that they are reported with the others
+                **self._dense_weights(),
                 **self._arguments,
             )
         require_complete(self.model, model, report)
@@ -182,6 +183,14 @@ class ModelSource:
         else:
             arguments["revision"] = self.location.revision
         return arguments
+
+    def _dense_weights(self) -> dict[str, Any]:
+        """GGUF blocks become plain float32, whatever kernels for the blocks this machine has."""
+        from transformers import GgufConfig
+
+        if self.location.gguf_file is None:
+            return {}
+        return {"quantization_config": GgufConfig(dequantize=True)}
 
     @property
     def _is_local(self) -> bool:
