@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from exporter.spec.faults import ExportFailed, SpecError
+from exporter.spec.faults import ExportFailed, SpecError, one_line
 from runtime_shims.contract.bundle_reader import sha256_of
 from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, to_json
 
@@ -86,11 +86,21 @@ def _replace(aside: Path, output: Path) -> None:
 
 
 def save_text_files(directory: Path, tokenizer: Any | None, processor: Any | None) -> None:
-    """Tokenizer and preprocessor in transformers' own format, where the source has them."""
+    """Tokenizer and preprocessor in transformers' own format, where the source has them.
+
+    Raises:
+        WriteError: one of them cannot be written.
+    """
     target = directory / TOKENIZER_DIRECTORY
     for part in (tokenizer, processor):
-        if part is not None:
+        if part is None:
+            continue
+        try:
             part.save_pretrained(target)
+        except OSError:
+            raise
+        except Exception as error:  # the Rust tokenizers raise plain exceptions, a full disk included
+            raise WriteError(TOKENIZER_DIRECTORY, [f"writing failed: {one_line(error)}"]) from error
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

@@ -28,14 +28,15 @@ Role = Literal["self", "cross", "encoder"]
 class StepContext:
     """The inputs of the step being run, for attention, position tables and the logit rows to read.
 
-    positions/step_lengths/enc_lengths int64 `[b]`, logit_rows int64 `[b, r]`. `encoding` is true while the
-    encoder's keys and values are being written: decoder self-attention then does nothing.
+    positions/step_lengths/enc_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it takes and
+    reads no other. `encoding` is true while the encoder's keys and values are being written: decoder
+    self-attention then does nothing.
     """
 
-    positions: Tensor | None = None
-    step_lengths: Tensor | None = None
-    enc_lengths: Tensor | None = None
-    logit_rows: Tensor | None = None
+    positions: Tensor = None
+    step_lengths: Tensor = None
+    enc_lengths: Tensor = None
+    logit_rows: Tensor = None
     encoding: bool = False
     written_lengths: list[Tensor] = field(default_factory=list)
     made: dict[Hashable, Any] = field(default_factory=dict)
@@ -72,6 +73,13 @@ class Attend:
     bias: BiasTable | None
     scale: float
     softcap: float | None
+
+    @property
+    def cache(self) -> CacheLayer:
+        """The layer's cache. Encoder attention has none and must not ask."""
+        if self.layer is None:
+            raise ValueError("this attention is bound without a cache")
+        return self.layer
 
 
 class Spelling(Protocol):
@@ -123,9 +131,7 @@ def attention(
     if step.encoding:
         if binding.role == "cross":
             step.written_lengths.append(spelling.write_cross(call, key, value))
-        return query.transpose(
-            1, 2
-        ), None  # this result reaches nothing: only the cross caches leave `encode`
+        return query.transpose(1, 2), None  # this result reaches nothing: only the cross caches leave `encode`
     if binding.role == "cross":
         return spelling.cross_attention(call, query), None
     return spelling.self_attention(call, query, key, value), None

@@ -48,7 +48,7 @@ class CacheLayer(nn.Module, CacheLayerMixin):
     @property
     def window(self) -> int | None:
         """Positions a query may look back on, itself included; None when the layer sees everything."""
-        return self.geometry.reach if self.is_sliding else None
+        return self.geometry.reach if isinstance(self.geometry, CacheGeometry) and self.is_sliding else None
 
     def views_BKSD(self) -> tuple[Tensor, Tensor]:
         """The caches as `[B, K, S, D]`, whatever their storage; views, never copies."""

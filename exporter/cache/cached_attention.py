@@ -10,6 +10,9 @@ K key/value heads, G = H / K, D head size, N entries of a bias table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -19,7 +22,8 @@ _SCHEMAS = {
     "cached_attention": "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
     "Tensor positions, Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, "
     "float? softcap",
-    "cross_attention": "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, float? softcap",
+    "cross_attention": "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, "
+    "float? softcap",
     "encoder_attention": "Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor? bias_table, "
     "int bias_origin, float scale, float? softcap",
     "project_rows": "Tensor hidden, Tensor weight",
@@ -51,9 +55,7 @@ def attend(
     visible = visible_BTS[:, None]
     scores = scores.masked_fill(~visible, torch.finfo(torch.float32).min / 2)
     weights = torch.softmax(scores, dim=-1).masked_fill(~visible, 0.0)
-    values_BHSD = values_BHSD.masked_fill(
-        ~visible.any(dim=2)[..., None], 0.0
-    )  # stale slots may hold anything
+    values_BHSD = values_BHSD.masked_fill(~visible.any(dim=2)[..., None], 0.0)  # stale slots may hold anything
     return (weights @ values_BHSD).transpose(1, 2).to(query_BHTD.dtype).contiguous()
 
 
@@ -69,23 +71,15 @@ def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
     return last_B1 - torch.remainder(last_B1 - torch.arange(slots, device=ends_B.device), slots)
 
 
-def _check_step(
-    query: Tensor, key: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor
-) -> None:
+def _check_step(query: Tensor, key: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor) -> None:
     step_tokens, slots = query.shape[2], key_cache.shape[2]
     if query.shape[0] > key_cache.shape[0]:
         raise ValueError(f"{query.shape[0]} rows were given and the cache holds {key_cache.shape[0]}")
     if step_tokens > slots:
         raise ValueError(f"a step of {step_tokens} tokens was given and the cache has {slots} slots")
     if query.shape[1] % key.shape[1] or key.shape[1] != key_cache.shape[1]:
-        raise ValueError(
-            f"{query.shape[1]} query and {key.shape[1]} key heads do not fit {key_cache.shape[1]} heads"
-        )
-    if (
-        bool((positions < 0).any())
-        or bool((step_lengths < 0).any())
-        or bool((step_lengths > step_tokens).any())
-    ):
+        raise ValueError(f"{query.shape[1]} query and {key.shape[1]} key heads do not fit {key_cache.shape[1]} heads")
+    if bool((positions < 0).any()) or bool((step_lengths < 0).any()) or bool((step_lengths > step_tokens).any()):
         raise ValueError("positions must be >= 0 and step lengths within 0..step tokens")
 
 
@@ -164,9 +158,7 @@ def encoder_attention(
     return attend(query, key, value, visible_BTS, scale, softcap, bias)
 
 
-def write_cross(
-    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor
-) -> Tensor:
+def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor) -> Tensor:
     """Write encoder keys/values `[b, K, E, D]` of the live positions to slots `0..lengths[i]-1`; returns lengths."""
     if key.shape[0] > key_cache.shape[0] or key.shape[2] > key_cache.shape[2]:
         raise ValueError(
@@ -189,14 +181,14 @@ def _meta_btHd(query: Tensor, value: Tensor) -> Tensor:
     return query.new_empty((batch, step_tokens, heads, value.shape[3]))
 
 
-_META = {
+_META: dict[str, Callable[..., Tensor]] = {
     "cached_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
     "cross_attention": lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
     "encoder_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
     "project_rows": lambda hidden, weight: hidden.new_empty((*hidden.shape[:2], weight.shape[0])),
     "write_cross": lambda key, value, key_cache, value_cache, lengths: lengths.new_empty(lengths.shape),
 }
-_EAGER = {
+_EAGER: dict[str, Callable[..., Tensor]] = {
     "cached_attention": cached_attention,
     "cross_attention": cross_attention,
     "encoder_attention": encoder_attention,
@@ -205,13 +197,11 @@ _EAGER = {
 }
 
 
-def register_operators() -> torch.library.Library | None:
-    """Define `torch.ops.fixed_capacity.*` (functional and `.out`) once per process; None when already defined.
+def register_operators() -> torch.library.Library:
+    """Define `torch.ops.fixed_capacity.*`, functional and `.out`.
 
     The returned library must be kept alive by the caller; `operators()` does that.
     """
-    if hasattr(getattr(torch.ops, NAMESPACE), "cached_attention"):
-        return None
     library = torch.library.Library(NAMESPACE, "DEF")
     for name, arguments in _SCHEMAS.items():
         library.define(f"{name}({arguments}) -> Tensor")
@@ -231,11 +221,10 @@ def _out_variant(name: str):
     return run
 
 
-_kept_alive: list[torch.library.Library | None] = []
+_library = cache(register_operators)  # one definition per process, kept alive
 
 
 def operators():
     """`torch.ops.fixed_capacity`, defined on first use."""
-    if not _kept_alive:
-        _kept_alive.append(register_operators())
+    _library()
     return getattr(torch.ops, NAMESPACE)

@@ -31,9 +31,7 @@ class FlatWrite:
     written: Tensor
 
     def __call__(self, cache: Tensor, step_bKTD: Tensor) -> None:
-        update = torch.where(
-            self.written, step_bKTD.contiguous().flatten(0, 2), cache.index_select(0, self.index)
-        )
+        update = torch.where(self.written, step_bKTD.contiguous().flatten(0, 2), cache.index_select(0, self.index))
         cache.index_put_((self.index,), update)
 
 
@@ -55,9 +53,7 @@ def attend(
     """
     kv_heads, step_tokens = keys.shape[1], query_BHTD.shape[2]
     folded_query = fold_groups(query_BHTD.contiguous() * scale, kv_heads)
-    scores = (
-        torch.bmm(keys.flatten(0, 1), folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
-    )
+    scores = torch.bmm(keys.flatten(0, 1), folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     scores = unfold_groups(scores, kv_heads, step_tokens) + bias_BHTS

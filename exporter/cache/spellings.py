@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from runtime_shims.contract.manifest import Attention
+
 from . import core_form
-from .attention_binding import Attend, Spelling
+from .attention_binding import Attend, BiasTable, Spelling
 from .cached_attention import operators
 
 
@@ -20,7 +24,7 @@ class FusedSpelling:
         self.project_rows = self.ops.project_rows
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        layer, step = call.layer, call.step
+        layer, step = call.cache, call.step
         table, origin = _table(call)
         return self.ops.cached_attention(
             query.contiguous(),
@@ -38,7 +42,7 @@ class FusedSpelling:
         )
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
-        layer = call.layer
+        layer = call.cache
         return self.ops.cross_attention(
             query.contiguous(),
             layer.key_cache,
@@ -62,7 +66,7 @@ class FusedSpelling:
         )
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:
-        layer = call.layer
+        layer = call.cache
         return self.ops.write_cross(
             key.contiguous(), value.contiguous(), layer.key_cache, layer.value_cache, call.step.enc_lengths
         )
@@ -75,10 +79,10 @@ class CoreSpelling:
     """
 
     flat_caches = True
-    project_rows = None
+    project_rows: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        layer, step = call.layer, call.step
+        layer, step = call.cache, call.step
         step_tokens = query.shape[2]
         written_bT = step.once("written", lambda: torch.arange(step_tokens) < step.step_lengths[:, None])
         write = step.once(("write", layer.kv_heads, layer.slots), lambda: self._ring_write(call, written_bT))
@@ -86,26 +90,28 @@ class CoreSpelling:
         write(layer.value_cache, value)
         mask_key = ("mask", layer.slots, layer.window, id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
-        out = core_form.attend_cache(query, *layer.views_BKSD(), mask, call.scale, call.softcap)
+        keys, values = layer.views_BKSD()
+        out = core_form.attend_cache(query, keys, values, mask, call.scale, call.softcap)
         return torch.where(written_bT[:, :, None, None], out, 0.0)
 
     def _ring_write(self, call: Attend, written_bT: Tensor) -> core_form.FlatWrite:
-        layer, step = call.layer, call.step
+        layer, step = call.cache, call.step
         positions_bT = step.positions[:, None] + torch.arange(written_bT.shape[1])
         slots_bT = torch.remainder(positions_bT, layer.slots)
         return core_form.flat_write(slots_bT, written_bT, layer.kv_heads, layer.slots)
 
     def _self_mask(self, call: Attend, step_tokens: int) -> Tensor:
-        layer, step = call.layer, call.step
+        layer, step = call.cache, call.step
         mask, distances = core_form.self_mask(
             step.positions, step.step_lengths, step_tokens, layer.rows, layer.slots, layer.window
         )
-        return mask if call.bias is None else mask + _bias(call, distances)
+        return mask if call.bias is None else mask + _bias(call.bias, distances)
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
-        layer, step = call.layer, call.step
+        layer, step = call.cache, call.step
         mask = step.once("cross", lambda: core_form.length_mask(step.enc_lengths, layer.rows, layer.slots))
-        out = core_form.attend_cache(query, *layer.views_BKSD(), mask, call.scale, call.softcap)
+        keys, values = layer.views_BKSD()
+        out = core_form.attend_cache(query, keys, values, mask, call.scale, call.softcap)
         return torch.where((step.enc_lengths > 0)[:, None, None, None], out, 0.0)
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -120,10 +126,10 @@ class CoreSpelling:
         if call.bias is None:
             return mask
         places_E = torch.arange(inside_bE.shape[1])
-        return mask + _bias(call, (places_E[:, None] - places_E[None, :])[None])
+        return mask + _bias(call.bias, (places_E[:, None] - places_E[None, :])[None])
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:
-        layer, step = call.layer, call.step
+        layer, step = call.cache, call.step
         write = step.once("write_cross", lambda: self._cross_write(call, key))
         write(layer.key_cache, key)
         write(layer.value_cache, value)
@@ -133,18 +139,18 @@ class CoreSpelling:
         places_E = torch.arange(key.shape[2])
         slots_bE = places_E[None, :].expand(key.shape[0], key.shape[2])
         written_bE = places_E < call.step.enc_lengths[:, None]
-        return core_form.flat_write(slots_bE, written_bE, call.layer.kv_heads, call.layer.slots)
+        return core_form.flat_write(slots_bE, written_bE, call.cache.kv_heads, call.cache.slots)
 
 
-def _bias(call: Attend, distances_BTS: Tensor) -> Tensor:
-    return core_form.bias_from_table(call.bias.table_HN, distances_BTS, call.bias.origin)
+def _bias(bias: BiasTable, distances_BTS: Tensor) -> Tensor:
+    return core_form.bias_from_table(bias.table_HN, distances_BTS, bias.origin)
 
 
 def _table(call: Attend) -> tuple[Tensor | None, int]:
     return (None, 0) if call.bias is None else (call.bias.table_HN, call.bias.origin)
 
 
-def spelling_for(attention: str) -> Spelling:
+def spelling_for(attention: Attention) -> Spelling:
     """`fused` or `portable`. Raises ValueError for anything else."""
     if attention == "fused":
         return FusedSpelling()

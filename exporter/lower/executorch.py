@@ -10,10 +10,11 @@ from exporter.lower.executorch_memory import InPlaceMemoryPlanning, planned_byte
 from exporter.lower.executorch_partition import partitioner_for
 from exporter.lower.program_file import LoweredProgram
 from exporter.trace.trace import ExportedProgram
+from runtime_shims.contract.manifest import Attention
 
 
 def lower_to_executorch(
-    programs: dict[str, ExportedProgram], backend: str, attention: str, path: Path
+    programs: dict[str, ExportedProgram], backend: str, attention: Attention, path: Path
 ) -> LoweredProgram:
     """Lower for `xnnpack` or `portable`, plan memory once for all methods, and write `path`.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from runtime_shims.contract.manifest import Attention
+
 
 @dataclass(frozen=True)
 class LoweredProgram:
@@ -12,6 +14,6 @@ class LoweredProgram:
 
     path: Path
     backend: str
-    attention: str
+    attention: Attention
     size_bytes: int
     planned_bytes: int

@@ -8,11 +8,12 @@ from transformers import PreTrainedModel
 
 from exporter.cache.attention_binding import positions_bT
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.manifest import Attention
 
 from .fixed_capacity_model import FixedCapacityModel, attention_modules
 
 
-def build(model: PreTrainedModel, plan: CapacityPlan, attention: str) -> dict[str, nn.Module]:
+def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> dict[str, nn.Module]:
     """The methods of a decoder-only program: `decode`."""
     root = FixedCapacityModel(model, plan, attention)
     for _, module in attention_modules(model):

@@ -42,9 +42,7 @@ class Encode(nn.Module):
         )
         written = step.written_lengths
         if len(written) != len(root.cross_layers):
-            raise ValueError(
-                f"{len(root.cross_layers)} cross caches were planned and {len(written)} were written"
-            )
+            raise ValueError(f"{len(root.cross_layers)} cross caches were planned and {len(written)} were written")
         return torch.stack(written).amin(dim=0)
 
 
@@ -59,9 +57,7 @@ class Decode(nn.Module):
         self, tokens: Tensor, positions: Tensor, step_lengths: Tensor, logit_rows: Tensor, enc_lengths: Tensor
     ) -> Tensor:
         root = self.root
-        root.step.begin(
-            positions=positions, step_lengths=step_lengths, logit_rows=logit_rows, enc_lengths=enc_lengths
-        )
+        root.step.begin(positions=positions, step_lengths=step_lengths, logit_rows=logit_rows, enc_lengths=enc_lengths)
         unread_encoder_output = torch.zeros(tokens.shape[0], 1, root.plan.encoder_width)
         out = root.model(
             encoder_outputs=BaseModelOutput(last_hidden_state=unread_encoder_output),

@@ -25,6 +25,7 @@ from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
 from exporter.models.shared_head import share_tied_head
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.manifest import Attention
 
 
 class FixedCapacityModel(nn.Module):
@@ -34,7 +35,7 @@ class FixedCapacityModel(nn.Module):
     around its head (scales, biases, soft-caps) is kept as it is.
     """
 
-    def __init__(self, model: PreTrainedModel, plan: CapacityPlan, attention: str) -> None:
+    def __init__(self, model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> None:
         super().__init__()
         self.model = model.eval().requires_grad_(False)
         self.plan = plan

@@ -6,11 +6,12 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.manifest import Attention
 
 from . import decoder_only, speech_seq2seq, text_seq2seq
 
 
-def build_methods(model: PreTrainedModel, plan: CapacityPlan, attention: str) -> dict[str, nn.Module]:
+def build_methods(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> dict[str, nn.Module]:
     """Method name -> module; all share one root, so parameters and caches carry the same names in each."""
     builders = {
         "decoder_only": decoder_only.build,

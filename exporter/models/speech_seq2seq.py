@@ -6,13 +6,14 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.manifest import Attention
 
 from .encoder_decoder import Decode, Encode
 from .fixed_capacity_model import FixedCapacityModel
 from .text_seq2seq import bind_decoder, bind_encoder
 
 
-def build(model: PreTrainedModel, plan: CapacityPlan, attention: str) -> dict[str, nn.Module]:
+def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> dict[str, nn.Module]:
     """The methods of a speech program: `encode(input_features[b, mels, frames], enc_lengths[b])` and `decode`."""
     root = FixedCapacityModel(model, plan, attention)
     bind_encoder(root)

@@ -7,6 +7,7 @@ from transformers import PreTrainedModel
 
 from exporter.cache.attention_binding import BiasTable
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.manifest import Attention
 
 from .encoder_decoder import Decode, Encode
 from .fixed_capacity_model import FixedCapacityModel, PositionTable, attention_modules
@@ -15,7 +16,7 @@ from .relative_bias import bias_table
 CROSS_ATTENTION_NAMES = ("EncDecAttention", "encoder_attn")
 
 
-def build(model: PreTrainedModel, plan: CapacityPlan, attention: str) -> dict[str, nn.Module]:
+def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> dict[str, nn.Module]:
     """The methods of a text encoder-decoder program: `encode` and `decode`."""
     root = FixedCapacityModel(model, plan, attention)
     bind_encoder(root)

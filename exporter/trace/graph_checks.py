@@ -56,9 +56,7 @@ def constant_faults(program: ExportedProgram) -> list[str]:
     return [
         f"holds the constant {name} of {value.nbytes} bytes beside the weights"
         for name, value in program.constants.items()
-        if isinstance(value, Tensor)
-        and value.nbytes > LARGEST_CONSTANT_BYTES
-        and name not in caches_of(program)
+        if isinstance(value, Tensor) and value.nbytes > LARGEST_CONSTANT_BYTES and name not in caches_of(program)
     ]
 
 
@@ -112,9 +110,7 @@ def written_arguments(node: Node) -> list[Node]:
 def stored_name(program: ExportedProgram, node: Node) -> str:
     """The buffer or parameter a placeholder is, by name; the input's own name when it is neither."""
     signature = program.graph_signature
-    return signature.inputs_to_buffers.get(node.name) or signature.inputs_to_parameters.get(
-        node.name, node.name
-    )
+    return signature.inputs_to_buffers.get(node.name) or signature.inputs_to_parameters.get(node.name, node.name)
 
 
 def live_nodes(program: ExportedProgram) -> set[Node]:

@@ -63,9 +63,7 @@ def program_methods(plan: CapacityPlan) -> tuple[Method, ...]:
         MethodInput("step_lengths", torch.int64, (rows,)),
         MethodInput("logit_rows", torch.int64, (rows, Axis("r", plan.max_logit_rows))),
     ]
-    logits = MethodInput(
-        "logits", torch.float32, (rows, Axis("r", plan.max_logit_rows), Axis(None, plan.vocab_size))
-    )
+    logits = MethodInput("logits", torch.float32, (rows, Axis("r", plan.max_logit_rows), Axis(None, plan.vocab_size)))
     if plan.kind == "decoder_only":
         return (Method("decode", tuple(decode_inputs), logits),)
     enc_lengths = MethodInput("enc_lengths", torch.int64, (rows,))
@@ -76,7 +74,5 @@ def program_methods(plan: CapacityPlan) -> tuple[Method, ...]:
 
 def _source(plan: CapacityPlan, rows: Axis) -> MethodInput:
     if plan.source_shape is None:
-        return MethodInput("input_ids", torch.int64, (rows, Axis("e", plan.max_enc)))
-    return MethodInput(
-        "input_features", torch.float32, (rows, *(Axis(None, size) for size in plan.source_shape))
-    )
+        return MethodInput("input_ids", torch.int64, (rows, Axis("e", plan.max_enc or 1)))
+    return MethodInput("input_features", torch.float32, (rows, *(Axis(None, size) for size in plan.source_shape)))

@@ -17,7 +17,7 @@ def trace_method(module: nn.Module, method: Method) -> ExportedProgram:
         {
             place: dims.setdefault(axis.name, Dim(axis.name, min=1, max=axis.maximum))
             for place, axis in enumerate(tensor.axes)
-            if axis.is_dynamic
+            if axis.name is not None and axis.is_dynamic
         }
         for tensor in method.inputs
     )
