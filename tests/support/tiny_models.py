@@ -36,7 +36,8 @@ class TinyCase:
 
     Attributes:
         embedding_std: standard deviation of embeddings; with a tied head it also sets the logits' scale.
-        score_std: standard deviation of query and key projections; it sets how sharp attention is.
+        score_std: standard deviation of query and key projections; it sets how sharp attention is. Sharper
+            attention lets float32 rounding grow until no tolerance tells it from a fault.
         weight_std: standard deviation of every other matrix.
         seed: chosen, as the scales are, so that greedy text varies and no row ends within 24 tokens.
     """
@@ -54,12 +55,12 @@ def _cases() -> dict[str, TinyCase]:
     text, speech, decoder = "text_seq2seq", "speech_seq2seq", "decoder_only"
     cases = (
         TinyCase("t5", text, tiny_configs.t5, 1.0, 0.25, 0.4, 0),
-        TinyCase("flan_t5", text, tiny_configs.flan_t5, 0.4, 0.25, 0.4, 1),
-        TinyCase("mt5", text, tiny_configs.mt5, 0.4, 0.25, 0.4, 0),
-        TinyCase("bart", text, tiny_configs.bart, 0.2, 0.8, 0.15, 3),
-        TinyCase("mbart", text, tiny_configs.mbart, 0.2, 0.8, 0.8, 0),
-        TinyCase("marian", text, tiny_configs.marian, 0.4, 0.8, 0.22, 5),
-        TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.6, 0.25, 0),
+        TinyCase("flan_t5", text, tiny_configs.flan_t5, 0.4, 0.125, 0.4, 1),
+        TinyCase("mt5", text, tiny_configs.mt5, 0.4, 0.125, 0.4, 0),
+        TinyCase("bart", text, tiny_configs.bart, 0.2, 0.4, 0.15, 3),
+        TinyCase("mbart", text, tiny_configs.mbart, 0.2, 0.4, 0.8, 0),
+        TinyCase("marian", text, tiny_configs.marian, 0.2, 0.4, 0.22, 3),
+        TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
         TinyCase("qwen2", decoder, tiny_configs.qwen2, 0.3, 0.4, 0.4, 0),
         TinyCase("qwen3", decoder, tiny_configs.qwen3, 0.3, 0.4, 0.4, 2),

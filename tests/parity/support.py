@@ -1,0 +1,194 @@
+"""Sessions over tiny models at every rung of the ladder, and what stock transformers answers.
+
+A rung is what runs behind the runtime's `Session`: the method modules in eager PyTorch ("cached"), their
+traced programs ("traced"), or the program file ("lowered"). All are made as the pipeline makes them; the
+manifest of a rung without a program file names one that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from exporter.bundle.golden import answer_row
+from exporter.bundle.manifest_builder import Exported, build_manifest
+from exporter.bundle.token_rules import Rules, rules_from
+from exporter.bundle.writer import file_entries, write_manifest
+from exporter.lower.program_file import LoweredProgram
+from exporter.models.methods import build_methods
+from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.model_location import ModelLocation
+from exporter.spec.model_source import ModelSource
+from exporter.spec.model_spec import ModelSpec
+from exporter.spec.recipe import Recipe
+from exporter.trace.methods import program_methods
+from exporter.trace.trace import ExportedProgram, trace_methods
+from exporter.verify.parity import ModuleProgram
+from runtime_shims.contract.bundle_reader import Bundle
+from runtime_shims.contract.cache_geometry import CacheGeometry
+from runtime_shims.contract.manifest import FileEntry, Manifest, TokenRules
+from runtime_shims.reference.request import SourceInput
+from runtime_shims.reference.session import Session
+from tests.support.tiny_models import CASES, build
+
+NO_FILE = "0" * 64
+Geometry = Callable[[CacheGeometry], CacheGeometry]
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The limits of a test's export. `max_enc` is given to text encoders only; speech has its own length."""
+
+    max_batch: int = 4
+    max_enc: int = 24
+    max_dec: int = 120
+    max_draft: int = 3
+    prefill_chunk: int = 5
+
+    def recipe(self, case: str, attention: str, backend: str = "xnnpack") -> Recipe:
+        return Recipe(
+            model=f"tiny-{case}",
+            max_batch=self.max_batch,
+            max_enc=self.max_enc if CASES[case].kind == "text_seq2seq" else None,
+            max_dec=self.max_dec,
+            max_draft=self.max_draft,
+            prefill_chunk=self.prefill_chunk,
+            backends=(backend,),
+            attention=attention,  # type: ignore[arg-type]
+        )
+
+
+DEFAULT = Capacity()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A tiny model that has been planned: everything an export knows before it builds methods."""
+
+    case: str
+    model: PreTrainedModel
+    spec: ModelSpec
+    plan: CapacityPlan
+    rules: Rules
+
+    @classmethod
+    def of(
+        cls,
+        case: str,
+        attention: str,
+        capacity: Capacity = DEFAULT,
+        *,
+        backend: str = "xnnpack",
+        geometry: Geometry | None = None,
+    ) -> Planned:
+        """Plan `case` as the pipeline does. `geometry` replaces self-attention geometries (for controls)."""
+        model = build(case)
+        spec = ModelSpec.from_config(model.config)
+        plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec))
+        if geometry is not None:
+            caches = tuple(replace(cache, geometry=geometry(cache.geometry)) for cache in plan.self_caches)
+            plan = replace(plan, self_caches=caches)
+        return cls(case, model, spec, plan, rules_from(model.generation_config, spec, plan.recipe.max_dec))
+
+    def exported(self, programs: tuple[LoweredProgram, ...]) -> Exported:
+        source = ModelSource(self.plan.recipe.model, ModelLocation(f"tiny-{self.case}"), False, 0)
+        methods = program_methods(self.plan)
+        return Exported(source, self.spec, self.plan, self.rules, methods, programs)
+
+    def manifest(self) -> Manifest:
+        """The manifest of a bundle whose program was not lowered."""
+        recipe = self.plan.recipe
+        path = Path(f"model.{recipe.backends[0]}.pte")
+        program = LoweredProgram(path, recipe.backends[0], recipe.attention, 0, self.plan.cache_bytes)
+        files = (FileEntry(path.name, "program", NO_FILE, 0),)
+        return build_manifest(self.exported((program,)), files)
+
+    def session(self, methods: dict[str, nn.Module]) -> Session:
+        """A session over methods that are Python callables."""
+        return Session(Bundle(Path("."), self.manifest()), ModuleProgram(methods))
+
+    @cached_property
+    def methods(self) -> dict[str, nn.Module]:
+        """The method modules; building them turns `model` from a stock model into the exported one."""
+        return build_methods(self.model, self.plan, self.plan.recipe.attention)
+
+    @cached_property
+    def traced(self) -> dict[str, ExportedProgram]:
+        return trace_methods(self.methods, program_methods(self.plan))
+
+    def lower(self, directory: Path) -> None:
+        """Write a bundle of one program to `directory`."""
+        from exporter.lower.executorch import lower_to_executorch
+
+        recipe = self.plan.recipe
+        path = directory / f"model.{recipe.backends[0]}.pte"
+        program = lower_to_executorch(self.traced, recipe.backends[0], recipe.attention, path)
+        write_manifest(directory, build_manifest(self.exported((program,)), file_entries(directory)))
+
+
+def module_session(
+    case: str, attention: str, capacity: Capacity = DEFAULT, *, geometry: Geometry | None = None
+) -> Session:
+    """The cached rung: a session over the method modules, caches included."""
+    planned = Planned.of(case, attention, capacity, geometry=geometry)
+    return planned.session(planned.methods)
+
+
+def traced_session(planned: Planned) -> Session:
+    """The traced rung: a session over the exported programs run by PyTorch.
+
+    Each traced method holds caches of its own, so the ones that `encode` wrote are copied to `decode`.
+    """
+    return planned.session(shared_state({name: program.module() for name, program in planned.traced.items()}))
+
+
+def shared_state(modules: dict[str, nn.Module]) -> dict[str, nn.Module]:
+    """Make buffers of one name one tensor in all modules, as ExecuTorch does for the methods of a program."""
+    first: dict[str, Tensor] = {}
+    for module in modules.values():
+        for name, buffer in list(module.named_buffers()):
+            owner, _, leaf = name.rpartition(".")
+            module.get_submodule(owner)._buffers[leaf] = first.setdefault(name, buffer)
+    return modules
+
+
+class StockModel:
+    """A tiny model as transformers made it: one unpadded row at a time, no capacity, caches of exact size."""
+
+    def __init__(self, case: str) -> None:
+        self.case = case
+        self.model = build(case)
+        self.spec = ModelSpec.from_config(self.model.config)
+
+    def rules(self, max_dec: int) -> TokenRules:
+        return rules_from(self.model.generation_config, self.spec, max_dec).tokens
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """The decoder prompt; one token for decoder-only models, which have none of their own."""
+        return self.rules(100).start or (5,)
+
+    def logits_TV(self, text: Sequence[int], source: SourceInput | None = None) -> Tensor:
+        """Logits of every position of one row in one forward pass without a cache."""
+        tokens = torch.tensor([list(text)])
+        with torch.no_grad():
+            if source is None:
+                return self.model(input_ids=tokens).logits[0].float()
+            name = "input_features" if isinstance(source, Tensor) else "input_ids"
+            values = source[None] if isinstance(source, Tensor) else torch.tensor([list(source)])
+            return self.model(**{name: values}, decoder_input_ids=tokens).logits[0].float()
+
+    def greedy(
+        self, prompt: Sequence[int], source: SourceInput | None, budget: int, max_dec: int
+    ) -> tuple[int, ...]:
+        """Greedy tokens of one row, the end of sequence included."""
+        features = source[None] if isinstance(source, Tensor) else None
+        ids = None if source is None or features is not None else tuple(source)
+        tokens, _ = answer_row(self.model, tuple(prompt), ids, features, self.rules(max_dec), budget)
+        return tokens

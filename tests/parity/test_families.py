@@ -1,0 +1,58 @@
+"""Every family on the cached rung, in both spellings, equals stock transformers however its rows are fed."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.bundle.tolerances import tolerance
+from runtime_shims.reference.generation import generate
+from tests.parity.schedules import Request, compare, start, wander
+from tests.parity.support import DEFAULT, StockModel, module_session
+from tests.support.tiny_models import CASES
+
+ATTENTIONS = ("fused", "portable")
+TEXT_LENGTHS, SOURCE_LENGTHS, PROMPT_LENGTHS = (70, 31, 52, 44), (24, 1, 9, 17), (3, 23, 12, 1)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_ragged_steps_idle_rows_and_rollbacks_equal_stock(case: str, attention: str) -> None:
+    """A full batch past many windows, then two of its rows in another order over what the first left."""
+    stock, session = StockModel(case), module_session(case, attention)
+    request = Request.random(stock, TEXT_LENGTHS, SOURCE_LENGTHS)
+    expected = request.expected(stock)
+    answers = [*start(session, request, PROMPT_LENGTHS), *wander(session, request, seed=1)]
+    found = compare(iter(answers), expected)
+    assert found.passed, found
+    order = (3, 1)
+    reordered = request.rows(order)
+    answers = [*start(session, reordered, (1, 12)), *wander(session, reordered, seed=2)]
+    found = compare(iter(answers), [expected[row] for row in order])
+    assert found.passed, found
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_greedy_tokens_of_a_ragged_batch_equal_stock(case: str, attention: str) -> None:
+    stock, session = StockModel(case), module_session(case, attention)
+    request = Request.random(stock, PROMPT_LENGTHS, SOURCE_LENGTHS, seed=3)
+    sources = request.sources or (None,) * len(request.texts)
+    expected = [
+        stock.greedy(prompt, source, 20, DEFAULT.max_dec)
+        for prompt, source in zip(request.texts, sources, strict=True)
+    ]
+    got = generate(session, request.texts, request.session_source, max_new_tokens=20)
+    assert [row.tokens for row in got] == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_stock_models_own_rounding_is_well_below_the_tolerance(case: str) -> None:
+    """Float32 against float64: were it larger, the tests above would measure rounding."""
+    stock = StockModel(case)
+    request = Request.random(stock, TEXT_LENGTHS, SOURCE_LENGTHS)
+    single = request.expected(stock)
+    stock.model.double()
+    exact = request.in_double().expected(stock)
+    largest = max(float(logits.abs().max()) for logits in single)
+    rounding = max(float((a - b).abs().max()) for a, b in zip(single, exact, strict=True))
+    assert rounding < tolerance("float32", "eager").absolute(largest) / 2
