@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from processes import listing, run, small_disk
 
 from exporter.bundle import writer
 from exporter.bundle.writer import (
@@ -35,19 +35,11 @@ def old_bundle(place: Path) -> Path:
     return place
 
 
-def listing(directory: Path) -> dict[str, str | None]:
-    """Every path below `directory` with its text; None for a directory."""
-    return {
-        path.relative_to(directory).as_posix(): path.read_text() if path.is_file() else None
-        for path in directory.rglob("*")
-    }
-
-
 def test_a_finished_bundle_stands_alone_at_its_place(tmp_path: Path) -> None:
     with staging(tmp_path / "new.bundle") as aside:
         assert not (tmp_path / "new.bundle").exists()
         (aside / "manifest.json").write_text("new")
-    assert listing(tmp_path) == {"new.bundle": None, "new.bundle/manifest.json": "new"}
+    assert listing(tmp_path) == {"new.bundle": None, "new.bundle/manifest.json": b"new"}
     assert (tmp_path / "new.bundle").stat().st_mode & 0o777 == 0o755
 
 
@@ -58,9 +50,7 @@ def test_the_staging_directory_is_hidden_beside_the_output_and_named_after_it(tm
 
 
 @pytest.mark.parametrize("failure", INTERRUPTS)
-def test_any_failure_removes_everything_that_was_written(
-    tmp_path: Path, failure: type[BaseException]
-) -> None:
+def test_any_failure_removes_everything_that_was_written(tmp_path: Path, failure: type[BaseException]) -> None:
     def write() -> None:
         with staging(tmp_path / "new.bundle") as aside:
             (aside / "tokenizer").mkdir()
@@ -114,7 +104,7 @@ def test_a_new_bundle_replaces_the_old_one_whole(tmp_path: Path) -> None:
     check_output(output, force=True)
     with staging(output) as aside:
         (aside / "manifest.json").write_text("new")
-    assert listing(tmp_path) == {"my.bundle": None, "my.bundle/manifest.json": "new"}
+    assert listing(tmp_path) == {"my.bundle": None, "my.bundle/manifest.json": b"new"}
 
 
 def test_an_existing_output_is_refused_without_force(tmp_path: Path) -> None:
@@ -186,15 +176,15 @@ WRITE_TOO_MUCH = textwrap.dedent(
 )
 
 
-def run_python(code: str, *arguments: object, wrapper: tuple[str, ...] = ()) -> list[str]:
+def printed_by(code: str, *arguments: object, wrapper: tuple[str, ...] = ()) -> list[str]:
     """Lines that `code` prints in a process of its own, under the command `wrapper`."""
-    command = [*wrapper, sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run(*wrapper, sys.executable, "-c", code, *arguments)
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def test_a_file_size_limit_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    message, left = run_python(WRITE_TOO_MUCH, tmp_path, 1 << 16)
+    message, left = printed_by(WRITE_TOO_MUCH, tmp_path, 1 << 16)
     assert message == (
         f"WriteError {tmp_path}/my.bundle: writing failed: File too large; nothing was kept; "
         "free space and run it again"
@@ -202,19 +192,8 @@ def test_a_file_size_limit_is_one_line_and_leaves_nothing(tmp_path: Path) -> Non
     assert left == "[]"
 
 
-def small_disk(mount_point: Path) -> tuple[str, ...]:
-    """A command prefix under which `mount_point` is a disk of 128 kB; skips where that is not allowed."""
-    if sys.platform != "linux" or shutil.which("unshare") is None:
-        pytest.skip("needs Linux namespaces")
-    mount = f'mount -t tmpfs -o size=128k none {mount_point} && exec "$@"'
-    wrapper = ("unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh")
-    if subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("this user may not mount a file system of its own")
-    return wrapper
-
-
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    message, left = run_python(WRITE_TOO_MUCH, tmp_path, wrapper=small_disk(tmp_path))
+    message, left = printed_by(WRITE_TOO_MUCH, tmp_path, wrapper=small_disk(tmp_path, 128))
     assert message == (
         f"WriteError {tmp_path}/my.bundle: writing failed: No space left on device; nothing was kept; "
         "free space and run it again"
@@ -227,7 +206,7 @@ def test_a_full_disk_keeps_the_old_bundle(tmp_path: Path) -> None:
         "try:", "(place / 'my.bundle').mkdir(); (place / 'my.bundle/manifest.json').write_text('old')\ntry:"
     )
     code += "print((place / 'my.bundle/manifest.json').read_text())"
-    message, left, kept = run_python(code, tmp_path, wrapper=small_disk(tmp_path))
+    message, left, kept = printed_by(code, tmp_path, wrapper=small_disk(tmp_path, 128))
     assert "No space left on device" in message
     assert (left, kept) == ("['my.bundle']", "old")
 
@@ -286,3 +265,13 @@ def test_every_file_is_listed_with_its_role_size_and_hash(tmp_path: Path) -> Non
 def test_a_source_without_tokenizer_writes_none(tmp_path: Path) -> None:
     save_text_files(tmp_path, None, None)
     assert listing(tmp_path) == {}
+
+
+def test_a_tokenizer_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    class RustTokenizer:
+        def save_pretrained(self, directory: Path) -> None:
+            raise Exception("File too large (os error 27)\n")
+
+    with pytest.raises(WriteError) as failure:
+        save_text_files(tmp_path, RustTokenizer(), None)
+    assert str(failure.value) == "tokenizer: writing failed: File too large (os error 27)"

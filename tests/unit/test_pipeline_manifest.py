@@ -20,15 +20,11 @@ from tests.support.tiny_models import CASES
 DIGEST = "0" * 64
 
 
-def exported(
-    directory: Path, name: str, planned_bytes: tuple[int, ...] = (50_000,), **limits: Any
-) -> Exported:
+def exported(directory: Path, name: str, planned_bytes: tuple[int, ...] = (50_000,), **limits: Any) -> Exported:
     """An export of tiny model `name` whose programs were never lowered."""
     checkpoint = directory / "my-checkpoint"
     CASES[name].config().save_pretrained(checkpoint)
-    GenerationConfig(decoder_start_token_id=3, eos_token_id=1, no_timestamps_token_id=9).save_pretrained(
-        checkpoint
-    )
+    GenerationConfig(decoder_start_token_id=3, eos_token_id=1, no_timestamps_token_id=9).save_pretrained(checkpoint)
     attention = limits.pop("attention", "portable")
     backends = ("xnnpack", "portable")[: len(planned_bytes)]
     planned = plan_export(Recipe(str(checkpoint), attention=attention, backends=backends, **limits))
@@ -36,9 +32,7 @@ def exported(
         LoweredProgram(directory / f"model.{backend}.pte", backend, attention, 10, size)
         for backend, size in zip(backends, planned_bytes, strict=True)
     )
-    return Exported(
-        planned.source, planned.spec, planned.plan, planned.rules, program_methods(planned.plan), programs
-    )
+    return Exported(planned.source, planned.spec, planned.plan, planned.rules, program_methods(planned.plan), programs)
 
 
 def manifest_of(export: Exported) -> Manifest:
@@ -80,9 +74,7 @@ def test_planned_memory_is_that_of_the_hungriest_program(tmp_path: Path) -> None
     assert memory.planned_bytes == 70_000
     assert memory.cache_bytes == export.plan.cache_bytes
     assert memory.activation_bytes == 70_000 - export.plan.cache_bytes
-    assert (
-        memory_plan(export.plan, (LoweredProgram(tmp_path, "xnnpack", "fused", 1, 1),)).activation_bytes == 0
-    )
+    assert memory_plan(export.plan, (LoweredProgram(tmp_path, "xnnpack", "fused", 1, 1),)).activation_bytes == 0
 
 
 @pytest.mark.parametrize("attention", ["fused", "portable"])
@@ -105,6 +97,4 @@ def test_a_seed_is_named_for_random_weights_only(tmp_path: Path) -> None:
 
 def test_the_packages_that_took_part_are_named_with_their_versions(tmp_path: Path) -> None:
     packages = manifest_of(exported(tmp_path, "llama", max_dec=24)).packages
-    assert {package.name: package.version for package in packages} == {
-        name: version(name) for name in PACKAGES
-    }
+    assert {package.name: package.version for package in packages} == {name: version(name) for name in PACKAGES}

@@ -80,9 +80,7 @@ def rules_of(name: str, max_dec: int = 128, *, greedy: bool = False, **settings:
 
 
 def test_bart_forces_its_first_token_and_the_end_at_its_length_limit() -> None:
-    rules = rules_of(
-        "bart", decoder_start_token_id=2, forced_bos_token_id=0, forced_eos_token_id=2, max_length=12
-    )
+    rules = rules_of("bart", decoder_start_token_id=2, forced_bos_token_id=0, forced_eos_token_id=2, max_length=12)
     assert rules.tokens.start == (2,)
     assert rules.tokens.forced == (ForcedToken(1, 0), ForcedToken(11, 2))
     assert rules.generation.max_new_tokens == 11
@@ -137,9 +135,7 @@ def test_whisper_keeps_its_suppress_lists_and_asks_for_no_timestamps() -> None:
         ({"no_timestamps_token_id": None}, (40, 41, 50)),
     ],
 )
-def test_a_multilingual_whisper_names_language_and_task(
-    settings: dict[str, Any], start: tuple[int, ...]
-) -> None:
+def test_a_multilingual_whisper_names_language_and_task(settings: dict[str, Any], start: tuple[int, ...]) -> None:
     assert rules_of("whisper", **(MULTILINGUAL | settings)).tokens.start == start
 
 

@@ -1,0 +1,34 @@
+"""One tiny checkpoint and one lowered bundle, made once for all tests that need a real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from processes import EXPORT_MODEL, run
+
+from tests.support.letters import letter_tokenizer
+from tests.support.tiny_configs import VOCAB
+from tests.support.tiny_models import build
+
+LIMITS = ("--max-dec", "24", "--max-draft", "2", "--prefill-chunk", "4")
+
+
+@pytest.fixture(scope="session")
+def llama_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with a tokenizer of letters, as a local checkpoint. Copy it before changing it."""
+    directory = tmp_path_factory.mktemp("checkpoint") / "llama"
+    build("llama").save_pretrained(directory)
+    letter_tokenizer(VOCAB).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def llama_bundle(llama_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its bundle, written by `export-model` in a process of its own. Copy it before changing it."""
+    bundle = tmp_path_factory.mktemp("bundle") / "llama.bundle"
+    arguments = (*LIMITS, "--backend", "portable", "--attention", "portable", "-o", bundle)
+    done = run(*EXPORT_MODEL, llama_checkpoint, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert list(bundle.parent.iterdir()) == [bundle]
+    return bundle

@@ -1,0 +1,224 @@
+"""Bad input to `export-model`: one line on standard error, the right exit code, nothing left behind.
+
+Exit code 2: the user asks for something else. 1: it was right to ask, and it failed. 130: interrupted.
+Where each kind of bad input, to either command, is tested:
+
+tests/unit/test_bad_input.py
+    2    unknown model, output that exists     test_an_export_that_is_refused_is_one_line_and_leaves_nothing
+    2    existing bundle without --force       test_an_existing_bundle_is_kept_without_force
+    2    Hub id without network                test_a_hub_id_without_network_is_one_line
+    2    --max-enc, --max-dec above the model  test_limits_above_the_model_are_refused
+    2    missing, unexpected, misshapen weights  test_weights_that_do_not_fit_are_one_line
+    1    full disk half-way                    test_a_full_disk_half_way_is_one_line_and_leaves_nothing
+    130  Ctrl-C half-way                       test_ctrl_c_while_lowering_leaves_nothing
+tests/unit/test_export_cli.py
+    2    batch 0, values that mean nothing     test_a_wrong_argument_is_one_line_and_exit_code_2
+tests/unit/test_pipeline.py
+    2    settings that nobody honours          test_plan_and_export_refuse_the_same_generation_settings
+tests/unit/test_model_spec_hub.py
+    2    unknown id, the Hub answering         test_an_unknown_id_is_told_apart_from_no_network
+tests/unit/test_model_spec_source.py
+    2    damaged weight file                   test_a_truncated_weight_file_is_one_line
+    2    damaged config                        test_a_broken_config_is_one_line
+tests/unit/test_bundle_writer.py
+    1    full disk while replacing a bundle    test_a_full_disk_keeps_the_old_bundle
+    2    --force on what is no bundle          test_force_replaces_nothing_but_a_bundle
+tests/unit/test_bad_input_run.py
+    1    changed byte, missing file            test_a_damaged_bundle_is_one_line_whatever_is_done_with_it
+    1    path outside, unknown key, new format  test_a_damaged_bundle_is_one_line_whatever_is_done_with_it
+    1    step wider than its rings, claimed    test_a_wider_step_than_the_rings_were_sized_for_is_refused
+    1    prompt longer than the capacity       test_a_request_that_does_not_fit_is_one_line
+    2    empty prompt                          test_a_request_that_does_not_fit_is_one_line
+    2    empty encoder input                   test_an_empty_encoder_input_is_one_line
+    2    not a sound file                      test_a_file_that_is_not_sound_is_one_line
+tests/unit/test_audio.py
+    0    sound at another rate: resampled      test_other_rates_are_resampled
+tests/unit/test_session_checks.py
+    1    step wider than its rings, asked for  test_a_step_that_makes_no_sense_is_refused
+tests/parity/test_run_model.py
+    1    the same, of the program itself       test_a_step_larger_than_the_program_is_refused
+tests/contract/test_malformed_manifests.py
+    1    any other malformed manifest          test_a_manifest_of_the_wrong_form_is_refused_in_one_line
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import LIMITS
+from processes import EXPORT_MODEL, listing, run, small_disk
+from safetensors.torch import load_file, save_file
+
+from exporter.cli import main
+from tests.support.tiny_models import CASES
+
+TESTS = Path(__file__).parents[1]
+FULL_AT_ONCE = 8
+"""Kilobytes of disk that a plan and an empty directory leave too little of for the first file."""
+
+
+def test_every_test_in_the_table_exists() -> None:
+    path, rows = Path(), 0
+    for line in (__doc__ or "").splitlines():
+        if line.startswith("tests/"):
+            path = TESTS.parent / line
+        elif row := re.fullmatch(r" {4}(0|1|2|130) +\S.*\S +(test_\w+)", line):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            assert row[2] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, line
+            rows += 1
+    assert rows == 25
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the command."""
+    directory = tmp_path / "work"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    return directory
+
+
+def refused(place: Path, capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> str:
+    """The one line of a command that fails with `code` and changes nothing in `place`."""
+    before = listing(place)
+    assert main([str(argument) for argument in arguments]) == code
+    assert listing(place) == before
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1, errors
+    line = errors.strip()
+    assert line.startswith("export-model: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("./nowhere",), "./nowhere: there is no such file or directory"),
+        (("not a name",), "not a name: there is no such file or directory"),
+        (("empty",), "empty: the directory has no config.json"),
+        (("notes.txt",), "notes.txt: it is a file; give a checkpoint directory or a .gguf file"),
+        (("broken.gguf",), "broken.gguf: it is not a GGUF file"),
+        (("empty", "-o", "taken"), "taken: already exists; give --force to replace it, or another --output"),
+        (("empty", "-o", "taken", "--force"), "taken: exists and is no bundle"),
+        (("empty", "-o", "notes.txt", "--force"), "notes.txt: exists and is no bundle"),
+        (("empty", "-o", "no/where.bundle"), "the directory no does not exist; create it first"),
+        (("empty", "-o", "notes.txt/x.bundle"), "the directory notes.txt does not exist"),
+        (("empty", "--recipe", "t5-small", "--quantize", "8da4w"), "--quantize 8da4w is not available"),
+    ],
+)
+def test_an_export_that_is_refused_is_one_line_and_leaves_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    (place / "empty").mkdir()
+    (place / "taken").mkdir()
+    (place / "notes.txt").write_text("notes")
+    (place / "broken.gguf").write_bytes(b"GGML")
+    assert message in refused(place, capsys, 2, *arguments)
+
+
+def test_an_existing_bundle_is_kept_without_force(
+    llama_checkpoint: Path, llama_bundle: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(llama_bundle, place / "llama.bundle")
+    assert "already exists; give --force" in refused(place, capsys, 2, llama_checkpoint)
+
+
+def test_a_hub_id_without_network_is_one_line(place: Path) -> None:
+    """Nothing listens at the endpoint; the caches of the Hub are empty."""
+    environment = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(place.parent), "HF_HUB_OFFLINE": "0"}
+    done = run(*EXPORT_MODEL, "someone/some-model", **environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "export-model: someone/some-model: no network, or someone/some-model is unknown; "
+        "use a local directory or .gguf file, or --random-weights with a known name\n"
+    )
+    assert listing(place) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        (
+            "bart",
+            ("--max-enc", "513"),
+            "--max-enc 513 exceeds the model's 512 encoder positions; use at most 512",
+        ),
+        (
+            "bart",
+            ("--max-dec", "513"),
+            "--max-dec 513 exceeds the model's 512 decoder positions; use at most 512",
+        ),
+        ("whisper", ("--max-enc", "21"), "the whisper encoder always gives 20 output positions"),
+        ("llama", ("--max-enc", "5"), "--max-enc 5 has no meaning for llama"),
+        (
+            "llama",
+            ("--max-dec", "8", "--prefill-chunk", "9"),
+            "--prefill-chunk 9 is not allowed with --max-dec 8",
+        ),
+        ("llama", ("--max-dec", "8", "--max-draft", "8"), "--max-draft 8 does not fit --max-dec 8"),
+        ("llama", ("--max-memory", "1k"), "more than --max-memory 1.0 kB"),
+    ],
+)
+def test_limits_above_the_model_are_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str, arguments: tuple[str, ...], message: str
+) -> None:
+    CASES[name].config().save_pretrained(place / name)
+    assert message in refused(place, capsys, 2, f"./{name}", *arguments)
+
+
+def test_weights_that_do_not_fit_are_one_line(llama_checkpoint: Path, place: Path) -> None:
+    broken = shutil.copytree(llama_checkpoint, place / "broken")
+    weights = load_file(broken / "model.safetensors")
+    del weights["model.norm.weight"]
+    weights["model.extra.weight"] = torch.ones(3)
+    weights["lm_head.weight"] = torch.ones(5, 32)
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    before = listing(place)
+    done = run(*EXPORT_MODEL, broken, *LIMITS, "-o", place / "never.bundle")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert line.startswith(f"export-model: {broken}: ")
+    assert all(name in line for name in ("model.norm.weight", "model.extra.weight", "lm_head.weight"))
+    assert listing(place) == before
+
+
+def test_a_full_disk_half_way_is_one_line_and_leaves_nothing(llama_checkpoint: Path, tmp_path: Path) -> None:
+    """The tokenizer does not fit: weights are loaded by then, and the staging directory exists."""
+    code = (
+        "import os, sys; from exporter.cli import main; code = main(sys.argv[1:]);"
+        "print('left:', os.listdir(os.path.dirname(sys.argv[-1]))); sys.exit(code)"
+    )
+    export = (EXPORT_MODEL[0], "-c", code, llama_checkpoint, *LIMITS, "-o", tmp_path / "never.bundle")
+    done = run(*small_disk(tmp_path, FULL_AT_ONCE), *export)
+    *stages, line = done.stderr.splitlines()
+    assert done.returncode == 1, done.stderr
+    assert line.startswith("export-model: ")
+    assert "No space left on device" in line
+    assert all(re.fullmatch(r"[\w ]+ \d+\.\d s", stage) for stage in stages), done.stderr
+    assert done.stdout.splitlines()[-1] == "left: []"
+
+
+def test_ctrl_c_while_lowering_leaves_nothing(llama_checkpoint: Path, place: Path) -> None:
+    command = [*EXPORT_MODEL, str(llama_checkpoint), *LIMITS, "--attention", "portable", "-o", "never.bundle"]
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as p:
+        assert p.stderr is not None
+        lines = [p.stderr.readline()]
+        while lines[-1] and not lines[-1].startswith("tracing"):
+            lines.append(p.stderr.readline())
+        assert [path.name.startswith(".never.bundle.partial-") for path in place.iterdir()] == [True]
+        time.sleep(1)
+        p.send_signal(signal.SIGINT)
+        rest = p.stderr.read()
+        p.wait(timeout=60)
+    assert (p.returncode, rest) == (130, "export-model: interrupted\n")
+    assert listing(place) == {}
