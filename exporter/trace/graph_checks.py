@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from exporter.spec.faults import ExportFailed, raise_if_any
+from exporter.trace.live_nodes import live_nodes, written_arguments
 
 LARGEST_CONSTANT_BYTES = 1 << 16  # masks and frequency tables; weights are parameters, never constants
 _IN_PLACE_READS = ("fixed_capacity.", "aten.index_select", "aten.index_put_", "aten.view", "aten.flatten")
@@ -95,41 +96,10 @@ def placeholders_of(program: ExportedProgram, names: set[str]) -> list[tuple[Nod
     ]
 
 
-def written_arguments(node: Node) -> list[Node]:
-    """Arguments that a node's operator schema marks as written."""
-    schema = getattr(node.target, "_schema", None)
-    if node.op != "call_function" or schema is None:
-        return []
-    written = []
-    for place, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write and place < len(node.args):
-            written.append(node.args[place])
-    return [argument for argument in written if isinstance(argument, Node)]
-
-
 def stored_name(program: ExportedProgram, node: Node) -> str:
     """The buffer or parameter a placeholder is, by name; the input's own name when it is neither."""
     signature = program.graph_signature
     return signature.inputs_to_buffers.get(node.name) or signature.inputs_to_parameters.get(node.name, node.name)
-
-
-def live_nodes(program: ExportedProgram) -> set[Node]:
-    """Nodes that reach an output or a cache. The rest is dead code that decomposition removes."""
-    pending = [node for node in program.graph.nodes if node.op == "output"]
-    pending += [
-        node
-        for node in program.graph.nodes
-        if any(argument.op == "placeholder" for argument in written_arguments(node))
-    ]
-    live: set[Node] = set()
-    while pending:
-        node = pending.pop()
-        if node in live:
-            continue
-        live.add(node)
-        writers = [user for user in node.users if node in written_arguments(user)]
-        pending += [*node.all_input_nodes, *(writers if node.op != "placeholder" else [])]
-    return live
 
 
 def used_parameters(program: ExportedProgram) -> set[str]:

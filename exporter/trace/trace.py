@@ -6,11 +6,15 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
+from .live_nodes import drop_dead_nodes
 from .methods import Method
 
 
 def trace_method(module: nn.Module, method: Method) -> ExportedProgram:
-    """Export one method. Non-strict: the model runs as Python, its hooks and registered attention included."""
+    """Export one method, without dead code.
+
+    Non-strict: the model runs as Python, its hooks and registered attention included.
+    """
     samples = tuple(tensor.sample() for tensor in method.inputs)
     dims: dict[str, Dim] = {}
     shapes = tuple(
@@ -22,7 +26,9 @@ def trace_method(module: nn.Module, method: Method) -> ExportedProgram:
         for tensor in method.inputs
     )
     with torch.no_grad():
-        return export(module, samples, dynamic_shapes=shapes, strict=False)
+        program = export(module, samples, dynamic_shapes=shapes, strict=False)
+    drop_dead_nodes(program)
+    return program
 
 
 def trace_methods(modules: dict[str, nn.Module], methods: tuple[Method, ...]) -> dict[str, ExportedProgram]:
