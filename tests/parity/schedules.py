@@ -9,7 +9,7 @@ Shape legend: T tokens, V vocabulary.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -81,9 +81,9 @@ def start(session: Session, request: Request, prompt_lengths: Sequence[int]) -> 
     """Begin a request and run its prompts."""
     prompts = [text[:length] for text, length in zip(request.texts, prompt_lengths, strict=True)]
     session.begin(prompts, request.session_source)
-    logits = session.prefill()
+    logits = session.prefill().clone()
     for row, prompt in enumerate(prompts):
-        yield row, len(prompt) - 1, logits[row].clone()
+        yield row, len(prompt) - 1, logits[row]
 
 
 def wander(session: Session, request: Request, seed: int) -> Iterator[Answer]:
@@ -104,10 +104,10 @@ def wander(session: Session, request: Request, seed: int) -> Iterator[Answer]:
         if not any(fed):
             continue
         first = [session.length(row) for row in range(len(fed))]
-        logits = session.step(fed)
+        logits = session.step(fed).clone()
         for row, keep in enumerate(kept):
             for place in range(keep):
-                yield row, first[row] + place, logits[row, place].clone()
+                yield row, first[row] + place, logits[row, place]
             _roll_back(session, row, len(fed[row]) - keep, chance)
 
 
@@ -137,10 +137,10 @@ def in_chunks(session: Session, request: Request, width: int) -> Iterator[Answer
     while any(session.length(row) < len(text) for row, text in enumerate(request.texts)):
         held = [session.length(row) for row in range(len(request.texts))]
         fed = [text[held[row] : held[row] + width] for row, text in enumerate(request.texts)]
-        logits = session.step(fed)
+        logits = session.step(fed).clone()
         for row, row_tokens in enumerate(fed):
             for place in range(len(row_tokens)):
-                yield row, held[row] + place, logits[row, place].clone()
+                yield row, held[row] + place, logits[row, place]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Comparison:
         return self.difference <= self.allowed and self.same_tokens and self.answers > 0
 
 
-def compare(answers: Iterator[Answer], expected: Sequence[Tensor], backend: str = "eager") -> Comparison:
+def compare(answers: Iterable[Answer], expected: Sequence[Tensor], backend: str = "eager") -> Comparison:
     """Hold every answer against the stock logits; NaN never passes."""
     pairs = [(logits, expected[row][position]) for row, position, logits in answers]
     got, want = torch.stack([pair[0] for pair in pairs]), torch.stack([pair[1] for pair in pairs])

@@ -141,21 +141,8 @@ def module_session(
 
 
 def traced_session(planned: Planned) -> Session:
-    """The traced rung: a session over the exported programs run by PyTorch.
-
-    Each traced method holds caches of its own, so the ones that `encode` wrote are copied to `decode`.
-    """
-    return planned.session(shared_state({name: program.module() for name, program in planned.traced.items()}))
-
-
-def shared_state(modules: dict[str, nn.Module]) -> dict[str, nn.Module]:
-    """Make buffers of one name one tensor in all modules, as ExecuTorch does for the methods of a program."""
-    first: dict[str, Tensor] = {}
-    for module in modules.values():
-        for name, buffer in list(module.named_buffers()):
-            owner, _, leaf = name.rpartition(".")
-            module.get_submodule(owner)._buffers[leaf] = first.setdefault(name, buffer)
-    return modules
+    """The traced rung: a session over the exported programs, run by PyTorch over the modules' own caches."""
+    return planned.session({name: program.module() for name, program in planned.traced.items()})
 
 
 class StockModel:
@@ -185,10 +172,10 @@ class StockModel:
             return self.model(**{name: values}, decoder_input_ids=tokens).logits[0].float()
 
     def greedy(
-        self, prompt: Sequence[int], source: SourceInput | None, budget: int, max_dec: int
+        self, prompt: Sequence[int], source: SourceInput | None, budget: int, rules: TokenRules
     ) -> tuple[int, ...]:
         """Greedy tokens of one row, the end of sequence included."""
         features = source[None] if isinstance(source, Tensor) else None
         ids = None if source is None or features is not None else tuple(source)
-        tokens, _ = answer_row(self.model, tuple(prompt), ids, features, self.rules(max_dec), budget)
+        tokens, _ = answer_row(self.model, tuple(prompt), ids, features, rules, budget)
         return tokens

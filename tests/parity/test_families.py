@@ -7,7 +7,7 @@ import pytest
 from exporter.bundle.tolerances import tolerance
 from runtime_shims.reference.generation import generate
 from tests.parity.schedules import Request, compare, start, wander
-from tests.parity.support import DEFAULT, StockModel, module_session
+from tests.parity.support import StockModel, module_session
 from tests.support.tiny_models import CASES
 
 ATTENTIONS = ("fused", "portable")
@@ -38,7 +38,7 @@ def test_greedy_tokens_of_a_ragged_batch_equal_stock(case: str, attention: str) 
     request = Request.random(stock, PROMPT_LENGTHS, SOURCE_LENGTHS, seed=3)
     sources = request.sources or (None,) * len(request.texts)
     expected = [
-        stock.greedy(prompt, source, 20, DEFAULT.max_dec)
+        stock.greedy(prompt, source, 20, session.manifest.tokens)
         for prompt, source in zip(request.texts, sources, strict=True)
     ]
     got = generate(session, request.texts, request.session_source, max_new_tokens=20)
