@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +11,10 @@ import soundfile
 import torch
 from transformers import AutoModelForSpeechSeq2Seq, AutoProcessor, PreTrainedModel, PreTrainedTokenizerBase
 
-from tests.support.real import EXAMPLES, load_gguf, real_weights
+from tests.real.conftest import GgufModel
+from tests.support.real import EXAMPLES, real_weights
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def cache_dir() -> Iterator[Path]:
-    """A cache that starts empty, so conversions run, and is gone afterwards."""
-    with tempfile.TemporaryDirectory() as directory:
-        yield Path(directory)
 
 
 def _continue(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, inputs: dict, count: int) -> str:
@@ -30,8 +22,8 @@ def _continue(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, inputs
     return tokenizer.decode(generated[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
 
 
-def test_smollm2_answers_in_its_chat_template() -> None:
-    model, tokenizer = load_gguf(real_weights().smollm2_gguf())
+def test_smollm2_answers_in_its_chat_template(smollm2: GgufModel) -> None:
+    model, tokenizer = smollm2
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     messages = [{"role": "user", "content": "What is the capital of France?"}]
     inputs = tokenizer.apply_chat_template(
@@ -40,18 +32,23 @@ def test_smollm2_answers_in_its_chat_template() -> None:
     assert _continue(model, tokenizer, inputs, 24) == "The capital of France is Paris."
 
 
-def test_gemma3_parts_join_and_continue_in_fluent_english(cache_dir: Path) -> None:
-    path = real_weights().gemma3_270m_gguf(cache_dir)
-    assert path == real_weights().gemma3_270m_gguf(cache_dir)
-    model, tokenizer = load_gguf(path)
+def test_gemma3_parts_are_joined_once(weights_cache: Path) -> None:
+    path = real_weights().gemma3_270m_gguf(weights_cache)
+    joined = path.stat().st_mtime_ns
+    assert real_weights().gemma3_270m_gguf(weights_cache) == path
+    assert path.stat().st_mtime_ns == joined
+
+
+def test_gemma3_continues_in_fluent_english(gemma3: GgufModel) -> None:
+    model, tokenizer = gemma3
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert model.config.layer_types.count("full_attention") == 3
     text = _continue(model, tokenizer, tokenizer("The capital of France is", return_tensors="pt"), 24)
     assert "It is the largest city in France and the second largest city in Europe." in text
 
 
-def test_whisper_transcribes_speech_with_stock_generate(cache_dir: Path) -> None:
-    checkpoint = real_weights().whisper_tiny_en_checkpoint(cache_dir)
+def test_whisper_transcribes_speech_with_stock_generate(weights_cache: Path) -> None:
+    checkpoint = real_weights().whisper_tiny_en_checkpoint(weights_cache)
     beckett, _ = real_weights().speech_wavs()
     samples, rate = soundfile.read(beckett)
     processor = AutoProcessor.from_pretrained(checkpoint)

@@ -1,0 +1,115 @@
+"""The bundles that the real-weight tests share: each made once, by the command line, in a process of its own.
+
+An own process gives every export a peak memory of its own, and proves that `export-model` alone is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from runtime_shims.contract.bundle_reader import Bundle, read_bundle
+from tests.support.real import real_weights
+
+SPELLINGS = ("fused", "portable")
+RECORD_NAME = "export.json"
+
+
+@dataclass(frozen=True)
+class ExportCase:
+    """A model and its export options; `model` makes the MODEL argument from the directory of real weights."""
+
+    model: Callable[[Path], str]
+    options: tuple[str, ...]
+
+
+CASES: dict[str, ExportCase] = {
+    "gemma3": ExportCase(
+        lambda cache: str(real_weights().gemma3_270m_gguf(cache)),
+        ("--max-batch", "1", "--max-dec", "2048", "--max-draft", "7", "--prefill-chunk", "64"),
+    ),
+    "smollm2": ExportCase(
+        lambda cache: str(real_weights().smollm2_gguf()), ("--max-batch", "4", "--max-dec", "512")
+    ),
+    "whisper": ExportCase(
+        lambda cache: str(real_weights().whisper_tiny_en_checkpoint(cache)), ("--max-batch", "2")
+    ),
+    "t5-small": ExportCase(
+        lambda cache: "t5-small", ("--random-weights", "--max-batch", "8", "--max-enc", "512")
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ExportRecord:
+    """What one export cost. Sizes in bytes; weights are counted once and in fp32."""
+
+    name: str
+    attention: str
+    seconds: float
+    peak_rss_bytes: int
+    file_bytes: int
+    weights_bytes: int
+
+
+class Exports:
+    """Bundles by (case, attention), made at first use below `directory` and kept as long as it is."""
+
+    def __init__(self, directory: Path, weights: Path) -> None:
+        """`weights` is where files made from packaged weights are kept."""
+        self._directory = directory
+        self._weights = weights
+        self.records: dict[tuple[str, str], ExportRecord] = {}
+
+    def bundle(self, name: str, attention: str) -> Bundle:
+        """The bundle of `CASES[name]` with XNNPACK and one spelling of attention; hashes are checked."""
+        path = self._directory / f"{name}-{attention}.bundle"
+        record_path = path.with_suffix(".json")
+        if (name, attention) not in self.records:
+            if not record_path.is_file():
+                record = self._export(name, attention, path)
+                record_path.write_text(json.dumps(asdict(record)), encoding="utf-8")
+            self.records[name, attention] = ExportRecord(**json.loads(record_path.read_text("utf-8")))
+            return read_bundle(path)
+        return read_bundle(path, check_hashes=False)
+
+    def _export(self, name: str, attention: str, path: Path) -> ExportRecord:
+        case = CASES[name]
+        options = [*case.options, "--attention", attention, "--backend", "xnnpack"]
+        command = [script("export-model"), case.model(self._weights), *options, "--json", "-o", str(path)]
+        started = time.monotonic()
+        printed, peak_rss_bytes = run_measured(command)
+        report = json.loads(printed)
+        return ExportRecord(
+            name=name,
+            attention=attention,
+            seconds=time.monotonic() - started,
+            peak_rss_bytes=peak_rss_bytes,
+            file_bytes=sum(report["programs"].values()),
+            weights_bytes=report["weights_bytes"],
+        )
+
+
+def script(name: str) -> str:
+    """A command of this project in the running environment."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def run_measured(command: list[str]) -> tuple[str, int]:
+    """Standard output and peak resident bytes of a command. Raises AssertionError with its stderr."""
+    with tempfile.TemporaryFile("w+") as complaints:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True)
+        assert process.stdout is not None
+        printed = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        complaints.seek(0)
+        assert process.returncode == 0, f"{' '.join(command)}\n{complaints.read()[-2000:]}"
+    return printed, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)

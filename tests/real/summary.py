@@ -1,0 +1,64 @@
+"""What the real-weight tests measured, as tables at the end of the run. Nothing here fails a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import StringIO
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from tests.real.exports import ExportRecord
+
+
+@dataclass
+class Summary:
+    """Collected during the session; `render` gives the text."""
+
+    findings: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def add(self, model: str, attention: str, finding: str) -> None:
+        """Note one finding of one bundle."""
+        self.findings.append((model, attention, finding))
+
+    def render(self, exports: Iterable[ExportRecord]) -> str:
+        """Tables of the exports and of the findings; empty when there is neither."""
+        made = list(exports)
+        text = StringIO()
+        console = Console(file=text, width=120)
+        if made:
+            console.print(exports_table(made))
+        if self.findings:
+            console.print(findings_table(self.findings))
+        return text.getvalue()
+
+
+def exports_table(records: Iterable[ExportRecord]) -> RenderableType:
+    """One row per export: seconds, and memory and file size as multiples of the fp32 weights."""
+    table = Table(title="Exports", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in ("model", "attention"):
+        table.add_column(name)
+    for name in ("seconds", "weights MB", "peak RSS MB", "RSS / weights", "file / weights"):
+        table.add_column(name, justify="right")
+    for record in records:
+        table.add_row(
+            record.name,
+            record.attention,
+            f"{record.seconds:.0f}",
+            f"{record.weights_bytes / 1e6:.0f}",
+            f"{record.peak_rss_bytes / 1e6:.0f}",
+            f"{record.peak_rss_bytes / record.weights_bytes:.2f}",
+            f"{record.file_bytes / record.weights_bytes:.3f}",
+        )
+    return table
+
+
+def findings_table(findings: Iterable[tuple[str, str, str]]) -> RenderableType:
+    """One row per finding, in the order the tests ran."""
+    table = Table(title="Findings", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in ("model", "attention", "finding"):
+        table.add_column(name)
+    for finding in findings:
+        table.add_row(*finding)
+    return table

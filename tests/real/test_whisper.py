@@ -1,0 +1,113 @@
+"""Whisper tiny.en: two recordings in one batch, against stock `generate` of each recording alone.
+
+The second recording has 48,000 samples per second; the runtime's audio code resamples it for both sides.
+Stock `generate` returns the tokens between the prompt and end-of-sequence, a session that one too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForSpeechSeq2Seq, AutoProcessor
+
+from runtime_shims.reference.audio import AudioCut, load_speech_features, read_mono
+from runtime_shims.reference.generation import generate
+from runtime_shims.reference.loading import open_session
+from tests.real.exports import SPELLINGS, Exports, script
+from tests.real.oracle import eager_threads
+from tests.real.summary import Summary
+from tests.support.real import real_weights
+
+pytestmark = pytest.mark.real
+
+SECONDS = 20.0
+BECKETT = " Ever tried, ever failed. No matter, try again. Fail again. Fail better."
+DICKENS = (
+    " It was the best of times, it was the worst of times. It was the age of wisdom, it was the age of "
+    "foolishness. It was the epoch of belief, it was the epoch of incredulity."
+)
+
+
+@dataclass(frozen=True)
+class StockAnswer:
+    """Features float32 [1, 80, 3000] of a recording, and what stock `generate` makes of them."""
+
+    features: Tensor
+    tokens: list[int]
+    text: str
+
+
+@pytest.fixture(scope="module")
+def recordings() -> tuple[Path, ...]:
+    return real_weights().speech_wavs()
+
+
+@pytest.fixture(scope="module")
+def stock_answers(weights_cache: Path, recordings: tuple[Path, ...]) -> list[StockAnswer]:
+    checkpoint = real_weights().whisper_tiny_en_checkpoint(weights_cache)
+    processor = AutoProcessor.from_pretrained(checkpoint)
+    model = AutoModelForSpeechSeq2Seq.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    answers = []
+    for path in recordings:
+        samples = read_mono(path, AudioCut(0.0, SECONDS), 16_000)
+        features = processor(samples, sampling_rate=16_000, return_tensors="pt").input_features
+        with eager_threads():
+            tokens = model.generate(features, do_sample=False, num_beams=1)[0]
+        text = processor.decode(tokens, skip_special_tokens=True)
+        answers.append(StockAnswer(features, tokens.tolist(), text))
+    return answers
+
+
+@pytest.mark.parametrize("attention", SPELLINGS)
+def test_two_recordings_in_one_batch_equal_two_stock_runs(
+    attention: str,
+    exports: Exports,
+    recordings: tuple[Path, ...],
+    stock_answers: list[StockAnswer],
+    summary: Summary,
+) -> None:
+    bundle = exports.bundle("whisper", attention)
+    extractor = load_speech_features(bundle)
+    features = torch.cat([extractor.of_file(path, AudioCut(0.0, SECONDS)) for path in recordings])
+    assert torch.equal(features, torch.cat([answer.features for answer in stock_answers]))
+    session = open_session(bundle)
+    rules = bundle.manifest.tokens
+    generations = generate(session, [rules.start] * len(recordings), features)
+    expected = [[*answer.tokens, *rules.eos] for answer in stock_answers]
+    assert [list(generation.tokens) for generation in generations] == expected
+    assert {generation.stop_reason for generation in generations} == {"eos"}
+    summary.add("whisper", attention, f"{[len(tokens) for tokens in expected]} tokens equal in one batch")
+
+
+@pytest.mark.parametrize("attention", SPELLINGS)
+def test_the_command_line_prints_the_same_text_for_both_files(
+    attention: str, exports: Exports, recordings: tuple[Path, ...], stock_answers: list[StockAnswer]
+) -> None:
+    bundle = exports.bundle("whisper", attention)
+    files = [argument for path in recordings for argument in ("--audio", str(path))]
+    command = [
+        script("run-model"),
+        "generate",
+        str(bundle.root),
+        *files,
+        "--audio-seconds",
+        f"{SECONDS:g}",
+        "--json",
+    ]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    generations = json.loads(printed)["generations"]
+    assert [answer["text"] for answer in generations] == [answer.text for answer in stock_answers]
+    assert [answer["tokens"] for answer in generations] == [
+        [*answer.tokens, *bundle.manifest.tokens.eos] for answer in stock_answers
+    ]
+
+
+def test_the_text_is_what_is_spoken(stock_answers: list[StockAnswer]) -> None:
+    assert stock_answers[0].text == BECKETT
+    assert stock_answers[1].text.startswith(DICKENS)
