@@ -22,7 +22,7 @@ from tests.support.tiny_models import CASES, build, source, tokens
 LENGTH = 12
 RULES: dict[str, dict[str, Any]] = {
     "bart": {"forced_bos_token_id": 0, "forced_eos_token_id": 2, "max_length": LENGTH},
-    "marian": {"bad_words_ids": [[63], [35]], "suppress_tokens": [34, 9], "max_length": LENGTH},
+    "marian": {"bad_words_ids": [[63], [39]], "suppress_tokens": [32, 9], "max_length": LENGTH},
     "mbart": {"forced_bos_token_id": 33, "begin_suppress_tokens": [8, 21], "max_length": LENGTH},
     "t5": {"eos_token_id": [1, 46], "max_length": LENGTH},
 }
