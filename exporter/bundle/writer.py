@@ -41,6 +41,8 @@ def check_output(output: Path, *, force: bool) -> None:
             )
         if not (output / MANIFEST_NAME).is_file():
             raise OutputError(str(output), ["exists and is no bundle, so --force does not replace it"])
+        if output.is_symlink():
+            raise OutputError(str(output), ["is a link; give the directory that it leads to"])
     if not output.absolute().parent.is_dir():
         raise OutputError(str(output), [f"the directory {output.parent} does not exist; create it first"])
 

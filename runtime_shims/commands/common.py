@@ -21,7 +21,7 @@ BackendOption = Annotated[
     typer.Option(help="Which of the bundle's programs to run. Default: the first.", metavar="NAME"),
 ]
 ThreadsOption = Annotated[
-    int | None, typer.Option(help="Threads of the runtime. Default: one per core.", metavar="N", min=1)
+    int | None, typer.Option(help="Threads of the runtime. Default: one per core.", metavar="N", min=1, max=1024)
 ]
 NoVerifyOption = Annotated[
     bool, typer.Option("--no-verify", help="Do not check the files against their hashes first.")

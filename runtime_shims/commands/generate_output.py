@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,8 +90,7 @@ class TokenPrinter:
 
     @staticmethod
     def _write(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        typer.echo(text, nl=False)
 
 
 def print_answers(answers: Sequence[Answer], statistics: Statistics, options: OutputOptions) -> None:

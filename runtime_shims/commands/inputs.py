@@ -97,11 +97,11 @@ def source_of(rows: Sequence[InputRow]) -> SourceInput | None:
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """One prompt per line; lines of white space are skipped."""
+    """One prompt per line, with or without a byte-order mark; lines of white space are skipped."""
     if not path.is_file():
         raise UserInputError(f"there is no prompts file {path}")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UserInputError(f"{path} is not UTF-8 text (byte {error.start})") from None
     prompts = tuple(line for line in lines if line.strip())

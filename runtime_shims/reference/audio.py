@@ -5,6 +5,7 @@ Shape legend: N samples, C channels.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ class AudioCut:
     seconds: float | None
 
     def __post_init__(self) -> None:
-        """Raise UserInputError for a negative start or an empty cut."""
-        if self.start < 0:
-            raise UserInputError(f"--audio-start must not be negative, got {self.start:g}")
-        if self.seconds is not None and self.seconds <= 0:
-            raise UserInputError(f"--audio-seconds must be positive, got {self.seconds:g}")
+        """Raise UserInputError for a negative start, an empty cut, or a time that is not finite."""
+        if self.start < 0 or not math.isfinite(self.start):
+            raise UserInputError(f"--audio-start must be finite and not negative, got {self.start:g}")
+        if self.seconds is not None and (self.seconds <= 0 or not math.isfinite(self.seconds)):
+            raise UserInputError(f"--audio-seconds must be finite and positive, got {self.seconds:g}")
 
 
 class SpeechFeatures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from runtime_shims.reference.audio import (
 
 RATE = 16_000
 EVERYTHING = AudioCut(start=0.0, seconds=None)
+NOT_FINITE = [(math.nan, None), (math.inf, None), (0.0, math.nan), (0.0, math.inf)]
 
 
 def tone(seconds: float, rate: int = RATE, hertz: float = 440.0) -> np.ndarray:
@@ -109,7 +111,7 @@ def test_a_missing_file_is_refused(tmp_path: Path, features: SpeechFeatures) -> 
         features.of_file(tmp_path / "nothing.wav", EVERYTHING)
 
 
-@pytest.mark.parametrize(("start", "seconds"), [(-1.0, None), (0.0, 0.0), (0.0, -2.0)])
+@pytest.mark.parametrize(("start", "seconds"), [(-1.0, None), (0.0, 0.0), (0.0, -2.0), *NOT_FINITE])
 def test_a_cut_that_makes_no_sense_is_refused(start: float, seconds: float | None) -> None:
     with pytest.raises(UserInputError, match="--audio-"):
         AudioCut(start, seconds)

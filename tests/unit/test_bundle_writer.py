@@ -121,6 +121,12 @@ def test_a_link_to_nowhere_counts_as_existing(tmp_path: Path) -> None:
         check_output(tmp_path / "my.bundle", force=True)
 
 
+def test_force_does_not_replace_a_link_to_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "link.bundle").symlink_to(old_bundle(tmp_path / "my.bundle"))
+    with pytest.raises(OutputError, match="is a link; give the directory that it leads to"):
+        check_output(tmp_path / "link.bundle", force=True)
+
+
 @pytest.mark.parametrize("kind", ["file", "directory"])
 def test_force_replaces_nothing_but_a_bundle(tmp_path: Path, kind: str) -> None:
     output = tmp_path / "precious"

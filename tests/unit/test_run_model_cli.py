@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from runtime_doubles import (
 )
 
 from runtime_shims.cli import main
+from runtime_shims.commands.generate_output import TokenPrinter
+from runtime_shims.commands.inputs import read_prompts
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.manifest import ProgramEntry
 from runtime_shims.reference import loading
@@ -138,6 +141,19 @@ def test_a_stream_of_json_has_one_event_per_token(bundle: Path, capsys: pytest.C
         assert "".join(event["text"] for event in mine) == generation["text"]
 
 
+def test_a_prompts_file_may_have_a_byte_order_mark_and_only_line_feeds_end_a_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.txt"
+    path.write_bytes("\ufeffone\r\ntwo\u2028more\n".encode())
+    assert read_prompts(path) == ("one", "two\u2028more")
+
+
+def test_streaming_does_not_fail_on_a_terminal_that_claims_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    TokenPrinter._write("\u4f60")
+    assert terminal.buffer.getvalue() == "\u4f60".encode()
+
+
 def test_a_prompts_file_runs_in_batches(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], programs: list[HistoryProgram]
 ) -> None:
@@ -201,6 +217,7 @@ def test_statistics_go_to_standard_error(bundle: Path, capsys: pytest.CaptureFix
         (["-p", "a", "--backend", "onnx"], 2, "--backend onnx"),
         (["-p", "a", "--max-new-tokens", "0"], 2, "--max-new-tokens"),
         (["-p", "a", "--threads", "0"], 2, "--threads"),
+        (["-p", "a", "--threads", "100000"], 2, "--threads"),
         (["-p", "a", "-p", "b", "--stream"], 2, "--json"),
         (["--prompts-file", "nowhere.txt"], 2, "nowhere.txt"),
         (["-p", "a" * 41], 1, "--max-dec"),
