@@ -55,9 +55,9 @@ def check_prompts(prompts: Sequence[Sequence[int]], manifest: Manifest) -> tuple
 
 
 def check_tokens(tokens: Sequence[int], vocab_size: int, where: str) -> None:
-    """Raise UserInputError for a token id outside the vocabulary."""
+    """Raise UserInputError for a token id outside the vocabulary, or one that is no integer."""
     for token in tokens:
-        if not 0 <= token < vocab_size:
+        if not hasattr(token, "__index__") or not 0 <= token < vocab_size:
             raise UserInputError(f"{where} has token id {token}; ids are 0..{vocab_size - 1}")
 
 

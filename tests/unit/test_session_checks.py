@@ -9,6 +9,7 @@ import torch
 from runtime_doubles import SHAPE, BundleShape, HistoryProgram, history_session, next_token
 
 from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, UserInputError
+from runtime_shims.reference.request import check_tokens
 from runtime_shims.reference.session import Session
 
 TEXT = BundleShape(kind="text_seq2seq", max_enc=512)
@@ -124,3 +125,9 @@ def test_a_refused_request_leaves_the_running_one_in_place() -> None:
     session.prefill()
     refused(session, program, lambda: session.begin([[3]] * 9))
     assert session.step([[5]])[0, 0].argmax().item() == next_token([3, 4, 5])
+
+
+@pytest.mark.parametrize("token", [-1, 64, 1.5, 3.0, "a", None])
+def test_a_token_that_is_no_id_of_the_vocabulary_is_refused(token: object) -> None:
+    with pytest.raises(UserInputError, match="the prompt has token id"):
+        check_tokens([3, token], 64, "the prompt")  # type: ignore[list-item]
