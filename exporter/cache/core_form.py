@@ -113,7 +113,11 @@ def length_mask(lengths_b: Tensor, rows: int, slots: int) -> Tensor:
 
 
 def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Tensor:
-    """Relative bias `[B, H, T, S]`; one flat lookup, transposed to heads first."""
+    """Relative bias `[B, H, T, S]`, heads first.
+
+    An embedding lookup, because a flat lookup reshaped back to `[B, T, S, H]` is planned for the wrong upper bound
+    when T and S are dynamic (2 GB for 512 x 512).
+    """
     index = (distances_BTS + origin).clamp(0, table_HN.shape[1] - 1)
-    looked_up = table_HN.transpose(0, 1).index_select(0, index.reshape(-1))
-    return looked_up.reshape(*distances_BTS.shape, table_HN.shape[0]).permute(0, 3, 1, 2).contiguous()
+    by_distance_NH = table_HN.transpose(0, 1).contiguous()
+    return torch.nn.functional.embedding(index, by_distance_NH).permute(0, 3, 1, 2).contiguous()

@@ -162,10 +162,10 @@ def test_rows_of_different_source_lengths_share_a_batch(
 
 
 def test_a_source_that_lost_its_last_token_would_be_noticed(eager: PreTrainedModel) -> None:
-    source, tokens = random_rows([MAX_ENC], seed=102), torch.tensor(random_rows([NEW_TOKENS], seed=103))
+    source, tokens = random_rows([7], seed=102), torch.tensor(random_rows([NEW_TOKENS], seed=103))
     whole = eager_logits(eager, source, tokens)
     shortened = eager_logits(eager, [source[0][:-1]], tokens)
-    assert float((whole - shortened).abs().max()) > 5 * allowed_difference(whole)
+    assert float((whole - shortened).abs().max()) > 2 * allowed_difference(whole)
 
 
 @pytest.mark.parametrize(
