@@ -5,6 +5,9 @@ from __future__ import annotations
 import resource
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+STATUS = Path("/proc/self/status")
 
 
 @dataclass
@@ -48,6 +51,14 @@ def rate(count: int, seconds: float) -> float | None:
 
 
 def peak_rss_bytes() -> int:
-    """Highest resident memory of this process since it started, in bytes."""
+    """Highest resident memory of this process since it started, in bytes.
+
+    On Linux `getrusage` starts from the memory of the process that started this one, so the kernel's own
+    high-water mark is read instead where there is one.
+    """
+    if STATUS.is_file():
+        for line in STATUS.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
