@@ -221,7 +221,7 @@ def conditions(threads: int, rounds: int) -> dict[str, Any]:
 def table(results: list[dict[str, Any]]) -> Table:
     """One row per workload and engine."""
     out = Table(box=None, pad_edge=False, header_style="bold")
-    out.add_column("workload")
+    out.add_column("workload", no_wrap=True)
     out.add_column("engine")
     for name in ("first token s", "decode tokens/s", "GB/s", "total s", "faster", "peak RSS MB", "load s"):
         out.add_column(name, justify="right")
@@ -259,7 +259,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here")
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=max(Console().width, 120))
     with tempfile.TemporaryDirectory(prefix="bench-models-") as scratch:
         work = options.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,25 +34,23 @@ CASES: dict[str, ExportCase] = {
         lambda cache: str(real_weights().gemma3_270m_gguf(cache)),
         ("--max-batch", "1", "--max-dec", "2048", "--max-draft", "7", "--prefill-chunk", "64"),
     ),
-    "smollm2": ExportCase(
-        lambda cache: str(real_weights().smollm2_gguf()), ("--max-batch", "4", "--max-dec", "512")
-    ),
-    "whisper": ExportCase(
-        lambda cache: str(real_weights().whisper_tiny_en_checkpoint(cache)), ("--max-batch", "2")
-    ),
-    "t5-small": ExportCase(
-        lambda cache: "t5-small", ("--random-weights", "--max-batch", "8", "--max-enc", "512")
-    ),
+    "smollm2": ExportCase(lambda cache: str(real_weights().smollm2_gguf()), ("--max-batch", "4", "--max-dec", "512")),
+    "whisper": ExportCase(lambda cache: str(real_weights().whisper_tiny_en_checkpoint(cache)), ("--max-batch", "2")),
+    "t5-small": ExportCase(lambda cache: "t5-small", ("--random-weights", "--max-batch", "8", "--max-enc", "512")),
 }
 
 
 @dataclass(frozen=True)
 class ExportRecord:
-    """What one export cost. Sizes in bytes; weights are counted once and in fp32."""
+    """What one export cost. Sizes in bytes; weights are counted once and in fp32.
+
+    CPU seconds are those of all its threads: on a shared machine they say more than the wall clock.
+    """
 
     name: str
     attention: str
     seconds: float
+    cpu_seconds: float
     peak_rss_bytes: int
     file_bytes: int
     weights_bytes: int
@@ -84,14 +81,14 @@ class Exports:
         case = CASES[name]
         options = [*case.options, "--attention", attention, "--backend", "xnnpack"]
         command = [script("export-model"), case.model(self._weights), *options, "--json", "-o", str(path)]
-        started = time.monotonic()
-        printed, peak_rss_bytes = run_measured(command)
-        report = json.loads(printed)
+        measured = run_measured(command)
+        report = json.loads(measured.printed)
         return ExportRecord(
             name=name,
             attention=attention,
-            seconds=time.monotonic() - started,
-            peak_rss_bytes=peak_rss_bytes,
+            seconds=measured.seconds,
+            cpu_seconds=measured.cpu_seconds,
+            peak_rss_bytes=measured.peak_rss_bytes,
             file_bytes=sum(report["programs"].values()),
             weights_bytes=report["weights_bytes"],
         )
@@ -102,14 +99,42 @@ def script(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def run_measured(command: list[str]) -> tuple[str, int]:
-    """Standard output and peak resident bytes of a command. Raises AssertionError with its stderr."""
-    with tempfile.TemporaryFile("w+") as complaints:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True)
-        assert process.stdout is not None
-        printed = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        complaints.seek(0)
-        assert process.returncode == 0, f"{' '.join(command)}\n{complaints.read()[-2000:]}"
-    return printed, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+@dataclass(frozen=True)
+class Measured:
+    """Standard output of a command, and what it and its children used."""
+
+    printed: str
+    seconds: float
+    cpu_seconds: float
+    peak_rss_bytes: int
+
+
+def run_measured(command: list[str]) -> Measured:
+    """Run a command. Raises AssertionError with its stderr when it fails.
+
+    A small process stands between, because Linux counts the memory of the process that starts another as the
+    other's own.
+    """
+    between = [sys.executable, "-S", "-c", _BETWEEN, *command]
+    with tempfile.NamedTemporaryFile("r") as usage:
+        ran = subprocess.run(
+            between, capture_output=True, text=True, check=False, env=os.environ | {"USAGE_FILE": usage.name}
+        )
+        assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stderr[-2000:]}"
+        return Measured(ran.stdout, **json.load(usage))
+
+
+_BETWEEN = """
+import json, os, resource, subprocess, sys, time
+started = time.monotonic()
+code = subprocess.call(sys.argv[1:])
+seconds = time.monotonic() - started
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+unit = 1 if sys.platform == "darwin" else 1024
+measured = {
+    "seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "peak_rss_bytes": used.ru_maxrss * unit
+}
+with open(os.environ["USAGE_FILE"], "w") as file:
+    json.dump(measured, file)
+sys.exit(code)
+"""

@@ -63,9 +63,7 @@ class RollbackRun:
 class RollbackDriver:
     """Generates the tokens of a plain run again, with wrong tokens written and taken back on the way."""
 
-    def __init__(
-        self, session: Session, prompt: Sequence[int], drafter: Sequence[int], plan: RollbackPlan
-    ) -> None:
+    def __init__(self, session: Session, prompt: Sequence[int], drafter: Sequence[int], plan: RollbackPlan) -> None:
         """`drafter` is what the run will produce if nothing goes wrong; wrong tokens are drawn at random."""
         self._session = session
         self._prompt = list(prompt)

@@ -49,9 +49,7 @@ def eager_threads() -> Iterator[None]:
         torch.set_num_threads(1)
 
 
-def judge_decoder_only(
-    model: PreTrainedModel, tokens: Sequence[int], prompt_length: int, probe_P: Tensor
-) -> Judgement:
+def judge_decoder_only(model: PreTrainedModel, tokens: Sequence[int], prompt_length: int, probe_P: Tensor) -> Judgement:
     """Judge every token of `tokens` past the prompt: N = len(tokens) - prompt_length."""
     cache = DynamicCache(config=model.config)
     held_1T = torch.tensor([list(tokens[:-1])])

@@ -39,13 +39,14 @@ def exports_table(records: Iterable[ExportRecord]) -> RenderableType:
     table = Table(title="Exports", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for name in ("model", "attention"):
         table.add_column(name)
-    for name in ("seconds", "weights MB", "peak RSS MB", "RSS / weights", "file / weights"):
+    for name in ("seconds", "CPU s", "weights MB", "peak RSS MB", "RSS / weights", "file / weights"):
         table.add_column(name, justify="right")
     for record in records:
         table.add_row(
             record.name,
             record.attention,
             f"{record.seconds:.0f}",
+            f"{record.cpu_seconds:.0f}",
             f"{record.weights_bytes / 1e6:.0f}",
             f"{record.peak_rss_bytes / 1e6:.0f}",
             f"{record.peak_rss_bytes / record.weights_bytes:.2f}",

@@ -8,14 +8,18 @@ from tests.real.exports import CASES, SPELLINGS, Exports
 
 pytestmark = pytest.mark.real
 
+# The fused head reads the embedding's own weights. XNNPACK keeps what it multiplies to itself, so with core
+# operators a tied embedding is in the file twice: for Gemma 3 that is 63 % of the model.
+LARGEST_FILE = {"fused": 1.03, "portable": 1.7}
+
 
 @pytest.mark.parametrize("attention", SPELLINGS)
 @pytest.mark.parametrize("name", CASES)
-def test_an_export_stores_each_weight_once_and_holds_few_copies(
+def test_the_file_is_as_large_as_its_weights_and_an_export_holds_few_copies(
     name: str, attention: str, exports: Exports
 ) -> None:
     manifest = exports.bundle(name, attention).manifest
     record = exports.records[name, attention]
     assert manifest.recipe.attention == attention
-    assert 0.9 < record.file_bytes / record.weights_bytes < 1.5
+    assert 0.99 < record.file_bytes / record.weights_bytes < LARGEST_FILE[attention]
     assert record.peak_rss_bytes < 2e9 + 12 * record.weights_bytes

@@ -56,9 +56,7 @@ def probe_P() -> torch.Tensor:
 
 
 @pytest.fixture(scope="module", params=SPELLINGS)
-def finished(
-    request: pytest.FixtureRequest, exports: Exports, gemma3: GgufModel, probe_P: torch.Tensor
-) -> Finished:
+def finished(request: pytest.FixtureRequest, exports: Exports, gemma3: GgufModel, probe_P: torch.Tensor) -> Finished:
     bundle = exports.bundle("gemma3", request.param)
     session = open_session(bundle)
     prompt = gemma3[1](PROMPT).input_ids

@@ -26,9 +26,7 @@ def test_smollm2_answers_in_its_chat_template(smollm2: GgufModel) -> None:
     model, tokenizer = smollm2
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     messages = [{"role": "user", "content": "What is the capital of France?"}]
-    inputs = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
+    inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     assert _continue(model, tokenizer, inputs, 24) == "The capital of France is Paris."
 
 
