@@ -45,6 +45,8 @@ GEMMA = ProgramCase("gemma3", "fused", "xnnpack", Capacity())
 GEMMA_PORTABLE = ProgramCase("gemma3", "portable", "xnnpack", Capacity())
 LLAMA_PORTABLE = ProgramCase("llama", "portable", "portable", Capacity(max_batch=8, max_dec=512))
 PROGRAMS = (T5, WHISPER, GEMMA, GEMMA_PORTABLE, LLAMA_PORTABLE)
+T5_PORTABLE = ProgramCase("t5", "portable", "xnnpack", Capacity())  # these two are traced and never lowered
+WHISPER_PORTABLE = ProgramCase("whisper", "portable", "xnnpack", Capacity())
 
 
 def on(*cases: ProgramCase) -> pytest.MarkDecorator:

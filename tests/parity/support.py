@@ -37,6 +37,7 @@ from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 from tests.support.tiny_models import CASES, build
 
+WRONG = 0.1  # a wrong read moves a logit by this much or more; the table allows less than 0.01 everywhere
 NO_FILE = "0" * 64
 Geometry = Callable[[CacheGeometry], CacheGeometry]
 

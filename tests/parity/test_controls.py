@@ -14,10 +14,8 @@ from runtime_shims.reference.program import Program, StepInputs
 from runtime_shims.reference.session import Session
 from tests.parity.programs import T5, Lowered, on
 from tests.parity.schedules import Comparison, Request, compare, in_chunks
-from tests.parity.support import Capacity, StockModel, module_session
+from tests.parity.support import WRONG, Capacity, StockModel, module_session
 from tests.support.tiny_configs import WINDOW
-
-WRONG = 0.1  # a wrong read differs by this much or more; the table allows less than 0.01 everywhere
 
 
 class WindowSlots(CacheGeometry):

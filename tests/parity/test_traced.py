@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from exporter.trace.graph_checks import check_graphs
-from tests.parity.programs import GEMMA, GEMMA_PORTABLE, T5, WHISPER, ProgramCase, ProgramStore
+from tests.parity.programs import (
+    GEMMA,
+    GEMMA_PORTABLE,
+    T5,
+    T5_PORTABLE,
+    WHISPER,
+    WHISPER_PORTABLE,
+    ProgramCase,
+    ProgramStore,
+)
 from tests.parity.schedules import Request, compare, start, wander
-from tests.parity.support import DEFAULT, StockModel, traced_session
-
-T5_PORTABLE = ProgramCase("t5", "portable", "xnnpack", DEFAULT)
-WHISPER_PORTABLE = ProgramCase("whisper", "portable", "xnnpack", DEFAULT)
+from tests.parity.support import StockModel, traced_session
 
 
 @pytest.mark.parametrize("case", [T5, WHISPER, GEMMA, T5_PORTABLE, WHISPER_PORTABLE, GEMMA_PORTABLE], ids=str)
