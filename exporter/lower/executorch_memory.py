@@ -35,9 +35,11 @@ def alias_result(node: Node) -> None:
     own_spec, buffer_spec = node.meta["spec"], buffer.meta["spec"]
     node.meta["spec"] = buffer_spec
     for user in node.users:
-        view_spec = user.meta.get("spec")
-        if getattr(view_spec, "_base", None) is own_spec:
-            view_spec._base = buffer_spec
+        spec = user.meta.get("spec")
+        if user.op == "output":  # where the result stands for the buffer's new value, and would be reserved for it
+            user.meta["spec"] = [buffer_spec if item is own_spec else item for item in spec]
+        elif getattr(spec, "_base", None) is own_spec:
+            spec._base = buffer_spec
 
 
 def planned_bytes(program) -> int:

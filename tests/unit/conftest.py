@@ -11,7 +11,7 @@ from tests.support.letters import letter_tokenizer
 from tests.support.tiny_configs import VOCAB
 from tests.support.tiny_models import build
 
-LIMITS = ("--max-dec", "24", "--max-draft", "2", "--prefill-chunk", "4")
+LIMITS = ("--max-dec", "96", "--max-draft", "2", "--prefill-chunk", "4")
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from transformers import WhisperFeatureExtractor
 from runtime_shims.cli import main
 
 PROGRAM = "model.portable.pte"
-CAPACITY = 24
+CAPACITY = 96
 COMMANDS = {
     "generate": ("generate", "--ids", "5,6"),
     "verify": ("verify",),
