@@ -112,7 +112,7 @@ def prepare(model: str, work: Path) -> tuple[Path, Bundle]:
     if not checkpoint.is_dir():
         gguf = real_weights().smollm2_gguf() if model == "smollm2" else real_weights().gemma3_270m_gguf(work)
         loaded, tokenizer = load_gguf(gguf)
-        del loaded.config.quantization_config
+        loaded.config.__dict__.pop("quantization_config", None)
         loaded.save_pretrained(checkpoint)
         tokenizer.save_pretrained(checkpoint)
     return checkpoint, exports.bundle(model, "fused")
