@@ -5,9 +5,9 @@ Every rule returns the faults it finds, each naming its place in the manifest; n
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
+
+from runtime_shims.contract.method_rules import method_faults, repeated
 
 if TYPE_CHECKING:
     from runtime_shims.contract.manifest import CacheEntry, FileEntry, Limits, Manifest, ProgramEntry
@@ -21,8 +21,9 @@ def rule_faults(manifest: Manifest) -> list[str]:
         *_limit_faults(manifest),
         *_kind_faults(manifest),
         *_cache_faults(manifest),
+        *_memory_faults(manifest),
         *_program_faults(manifest),
-        *_method_faults(manifest),
+        *method_faults(manifest),
         *_token_faults(manifest),
         *_file_faults(manifest),
         *_source_faults(manifest),
@@ -32,11 +33,6 @@ def rule_faults(manifest: Manifest) -> list[str]:
 def _equal(path: str, got: object, wanted: object, reason: str) -> list[str]:
     """One fault unless `got` is `wanted`; `reason` says where the wanted value comes from."""
     return [] if got == wanted else [f"{path}: expected {wanted} ({reason}), got {got}"]
-
-
-def _repeated(path: str, values: Iterable[Hashable]) -> list[str]:
-    """One fault for each value that is listed more than once."""
-    return [f"{path}: {value!r} is listed {n} times" for value, n in Counter(values).items() if n > 1]
 
 
 def _limit_faults(manifest: Manifest) -> list[str]:
@@ -74,9 +70,9 @@ def _kind_faults(manifest: Manifest) -> list[str]:
 
 def _cache_faults(manifest: Manifest) -> list[str]:
     entries = manifest.caches
-    faults = _repeated("caches, names", (entry.name for entry in entries))
-    faults += _repeated("caches, self-attention layers", (e.layer for e in entries if e.kind != "cross"))
-    faults += _repeated("caches, cross-attention layers", (e.layer for e in entries if e.kind == "cross"))
+    faults = repeated("caches, names", (entry.name for entry in entries))
+    faults += repeated("caches, self-attention layers", (e.layer for e in entries if e.kind != "cross"))
+    faults += repeated("caches, cross-attention layers", (e.layer for e in entries if e.kind == "cross"))
     if not any(entry.kind != "cross" for entry in entries):
         faults.append("caches: expected at least one self-attention cache, got none")
     for index, entry in enumerate(entries):
@@ -110,12 +106,26 @@ def _cache_size_faults(path: str, entry: CacheEntry, max_batch: int) -> list[str
     return _equal(f"{path}.size_bytes", entry.size_bytes, size, reason)
 
 
+def _memory_faults(manifest: Manifest) -> list[str]:
+    """What is planned is the largest program's, and holds the caches and the activations exactly."""
+    memory = manifest.memory
+    if not manifest.programs:  # a fault of the programs
+        return []
+    largest = max(program.planned_bytes for program in manifest.programs)
+    caches = sum(entry.size_bytes for entry in manifest.caches)
+    activations = max(0, memory.planned_bytes - caches)
+    return [
+        *_equal("memory.planned_bytes", memory.planned_bytes, largest, "largest planned_bytes of a program"),
+        *_equal("memory.activation_bytes", memory.activation_bytes, activations, "planned_bytes - caches"),
+    ]
+
+
 def _program_faults(manifest: Manifest) -> list[str]:
     programs, recipe = manifest.programs, manifest.recipe
     if not programs:
         return ["programs: expected at least one, got none"]
-    faults = _repeated("recipe.backends", recipe.backends)
-    faults += _repeated("programs, backends", (program.backend for program in programs))
+    faults = repeated("recipe.backends", recipe.backends)
+    faults += repeated("programs, backends", (program.backend for program in programs))
     backends = ", ".join(sorted({program.backend for program in programs}))
     wanted = ", ".join(sorted(set(recipe.backends)))
     faults += _equal("programs, backends", backends, wanted, "recipe.backends")
@@ -139,40 +149,6 @@ def _one_program_faults(path: str, program: ProgramEntry) -> list[str]:
     ]
 
 
-def _method_faults(manifest: Manifest) -> list[str]:
-    wanted = ("decode",) if manifest.kind == "decoder_only" else ("encode", "decode")
-    faults = []
-    for index, program in enumerate(manifest.programs):
-        path = f"programs[{index}]"
-        names = [method.name for method in program.methods]
-        faults += _repeated(f"{path}.methods, names", names)
-        faults += [f'{path}.methods: there is no "{name}"' for name in wanted if name not in names]
-        for number, method in enumerate(program.methods):
-            method_path = f"{path}.methods[{number}]"
-            faults += _repeated(f"{method_path}.inputs, names", (tensor.name for tensor in method.inputs))
-            faults += _repeated(f"{method_path}.outputs, names", (tensor.name for tensor in method.outputs))
-        faults += _dim_faults(path, program)
-    return faults
-
-
-def _dim_faults(path: str, program: ProgramEntry) -> list[str]:
-    """Bounds are in order, a static dimension has one size, and a name means one range per program."""
-    faults: list[str] = []
-    ranges: dict[str, tuple[int, int]] = {}
-    for method in program.methods:
-        for tensor in (*method.inputs, *method.outputs):
-            for axis, dim in enumerate(tensor.dims):
-                place = f"{path}, {method.name}, {tensor.name}, dim {axis}"
-                bounds = (dim.minimum, dim.maximum)
-                if dim.minimum > dim.maximum:
-                    faults.append(f"{place}: minimum {dim.minimum} is above maximum {dim.maximum}")
-                elif dim.name is None and dim.minimum != dim.maximum:
-                    faults.append(f"{place}: a dimension of several sizes needs a name")
-                elif dim.name is not None and ranges.setdefault(dim.name, bounds) != bounds:
-                    faults.append(f"{place}: {dim.name} is {bounds}, but {ranges[dim.name]} before")
-    return faults
-
-
 def _token_faults(manifest: Manifest) -> list[str]:
     tokens, max_dec = manifest.tokens, manifest.limits.max_dec
     vocab_size = tokens.vocab_size
@@ -190,8 +166,8 @@ def _token_faults(manifest: Manifest) -> list[str]:
         wrong = [token for token in ids if token >= vocab_size]
         faults += [f"tokens.{name}: expected ids below {vocab_size}, got {token}" for token in wrong]
     for name in ("eos", "suppress", "begin_suppress"):
-        faults += _repeated(f"tokens.{name}", lists[name])
-    faults += _repeated("tokens.forced, positions", positions)
+        faults += repeated(f"tokens.{name}", lists[name])
+    faults += repeated("tokens.forced, positions", positions)
     wrong = [position for position in positions if position >= max_dec]
     faults += [f"tokens.forced: expected positions below {max_dec}, got {position}" for position in wrong]
     if len(tokens.start) > max_dec:
@@ -203,7 +179,7 @@ def _file_faults(manifest: Manifest) -> list[str]:
     """No file is listed twice, even on a disk that ignores case, and no file is also a directory."""
     files: tuple[FileEntry, ...] = manifest.files
     folded = [entry.path.casefold() for entry in files]
-    faults = _repeated("files, paths", folded)
+    faults = repeated("files, paths", folded)
     if "manifest.json" in folded:
         faults.append("files: manifest.json cannot list itself")
     directories = {
@@ -219,4 +195,4 @@ def _source_faults(manifest: Manifest) -> list[str]:
     if not source.random_weights and source.seed is not None:
         faults.append(f"source.seed: expected null (the weights are not random), got {source.seed}")
     faults += _equal("quantization", manifest.quantization, manifest.recipe.quantize, "recipe.quantize")
-    return faults + _repeated("packages, names", (package.name for package in manifest.packages))
+    return faults + repeated("packages, names", (package.name for package in manifest.packages))

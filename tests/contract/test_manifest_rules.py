@@ -91,6 +91,14 @@ CASES: list[tuple[Change, str]] = [
         "caches[1].size_bytes: expected 1904 "
         "(max_batch * kv_heads * slots * (key_dim + value_dim) * 4), got 1792",
     ),
+    (
+        part("memory", planned_bytes=9000, activation_bytes=9000 - 6656),
+        "memory.planned_bytes: expected 7156 (largest planned_bytes of a program), got 9000",
+    ),
+    (
+        part("memory", activation_bytes=0),
+        "memory.activation_bytes: expected 500 (planned_bytes - caches), got 0",
+    ),
     (part("memory", cache_bytes=1), "memory.cache_bytes: expected 6656 (sum over caches), got 1"),
     (
         item("programs", 0, file="other.pte"),
@@ -225,4 +233,10 @@ def test_all_contradictions_are_listed_at_once() -> None:
     with pytest.raises(ManifestInvalid) as refusal:
         to_json(broken)
     places = [fault.split(":")[0] for fault in refusal.value.faults]
-    assert places == ["limits.max_step", "caches[0].slots", "caches[1].slots", "memory.cache_bytes"]
+    assert places == [
+        "limits.max_step",
+        "caches[0].slots",
+        "caches[1].slots",
+        "memory.cache_bytes",
+        "programs[0], decode, tokens, dim 1",
+    ]

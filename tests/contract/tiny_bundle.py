@@ -32,6 +32,7 @@ TOKENIZER_BYTES = b'{"vocabulary": []}'
 CONTENTS = {"model.xnnpack.pte": PROGRAM_BYTES, "tokenizer/tokenizer.json": TOKENIZER_BYTES}
 MAX_BATCH, MAX_DEC, MAX_ENC, MAX_DRAFT, CHUNK, VOCABULARY = 2, 16, 5, 2, 4, 64
 HEADS, HEAD_SIZE, FLOAT_BYTES = 2, 8, 4
+ACTIVATION_BYTES = 500
 
 BATCH = Dim("batch", 1, MAX_BATCH)
 STEP = Dim("step", 1, CHUNK)
@@ -72,6 +73,10 @@ def tiny_manifest() -> Manifest:
     """A decoder-only model of two layers, one full and one sliding over 4 positions."""
     caches = (cache("layer0", 0, "full", MAX_DEC), cache("layer1", 1, "sliding", 4))
     cache_bytes = sum(entry.size_bytes for entry in caches)
+    planned_bytes = cache_bytes + ACTIVATION_BYTES
+    program = ProgramEntry(
+        "model.xnnpack.pte", "executorch", "xnnpack", "fused", True, (decode_method(),), planned_bytes, 4000
+    )
     return Manifest(
         format_version=FORMAT_VERSION,
         kind="decoder_only",
@@ -91,15 +96,11 @@ def tiny_manifest() -> Manifest:
         ),
         limits=Limits(MAX_BATCH, None, MAX_DEC, MAX_DRAFT, CHUNK, MAX_DRAFT + 1, None),
         caches=caches,
-        programs=(
-            ProgramEntry(
-                "model.xnnpack.pte", "executorch", "xnnpack", "fused", True, (decode_method(),), 9000, 4000
-            ),
-        ),
+        programs=(program,),
         tokens=TokenRules(VOCABULARY, (1,), 0, (), (ForcedToken(3, 7),), (5, 6), ()),
         generation=GenerationSettings(None),
         quantization="none",
-        memory=MemoryPlan(4000, cache_bytes, 500, cache_bytes + 500, "one program"),
+        memory=MemoryPlan(4000, cache_bytes, ACTIVATION_BYTES, planned_bytes, "one program"),
         packages=(PackageVersion("torch", "2.13.0"),),
         files=(
             file_entry("model.xnnpack.pte", PROGRAM_BYTES, "program"),
@@ -121,15 +122,17 @@ def speech_manifest() -> Manifest:
     )
     decode = replace(decode_method(), inputs=(*decode_method().inputs, integers("enc_lengths", BATCH)))
     caches = (*base.caches, cache("cross0", 0, "cross", MAX_ENC))
+    cache_bytes = sum(entry.size_bytes for entry in caches)
+    planned_bytes = cache_bytes + ACTIVATION_BYTES
     return replace(
         base,
         kind="speech_seq2seq",
         recipe=replace(base.recipe, max_enc=MAX_ENC),
         limits=replace(base.limits, max_enc=MAX_ENC, source_shape=(3, 10)),
         caches=caches,
-        programs=(replace(base.programs[0], methods=(encode, decode)),),
+        programs=(replace(base.programs[0], methods=(encode, decode), planned_bytes=planned_bytes),),
         tokens=replace(base.tokens, start=(2,)),
-        memory=replace(base.memory, cache_bytes=sum(entry.size_bytes for entry in caches)),
+        memory=replace(base.memory, cache_bytes=cache_bytes, planned_bytes=planned_bytes),
     )
 
 

@@ -83,7 +83,8 @@ def make_manifest(shape: BundleShape) -> Manifest:
     )  # fmt: skip
     caches = _caches(shape, max_step)
     cache_bytes = sum(entry.size_bytes for entry in caches)
-    programs = tuple(_program(shape, backend, max_step) for backend in shape.backends)
+    planned_bytes = cache_bytes + 2048
+    programs = tuple(_program(shape, backend, max_step, planned_bytes) for backend in shape.backends)
     digest = "0" * 64
     program_files = tuple(FileEntry(program.file, "program", digest, 0) for program in programs)
     given = {entry.path for entry in shape.files}
@@ -103,7 +104,7 @@ def make_manifest(shape: BundleShape) -> Manifest:
                 ),
                 generation=GenerationSettings(shape.max_new_tokens),
                 quantization="none",
-                memory=MemoryPlan(4000, cache_bytes, 2048, cache_bytes + 2048, "tables are not counted"),
+                memory=MemoryPlan(4000, cache_bytes, 2048, planned_bytes, "tables are not counted"),
                 packages=(PackageVersion("torch", "2.13.0"),),
                 files=tuple(e for e in program_files if e.path not in given) + shape.files,
             )
@@ -126,7 +127,7 @@ def _caches(shape: BundleShape, max_step: int) -> tuple[CacheEntry, ...]:
     )  # fmt: skip
 
 
-def _program(shape: BundleShape, backend: str, max_step: int) -> ProgramEntry:
+def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int) -> ProgramEntry:
     b, t = Dim("b", 1, shape.max_batch), Dim("t", 1, max_step)
     r, vocab = Dim("r", 1, shape.max_draft + 1), Dim(None, VOCAB, VOCAB)
     inputs = [("tokens", (b, t)), ("positions", (b,)), ("step_lengths", (b,)), ("logit_rows", (b, r))]
@@ -137,16 +138,18 @@ def _program(shape: BundleShape, backend: str, max_step: int) -> ProgramEntry:
         tuple(TensorEntry(name, "int64", dims) for name, dims in inputs),
         (TensorEntry("logits", "float32", (b, r, vocab)),),
     )
-    e = Dim("e", 1, shape.max_enc)
+    source = TensorEntry("input_ids", "int64", (b, Dim("e", 1, shape.max_enc)))
+    if shape.kind == "speech_seq2seq":
+        source = TensorEntry("input_features", "float32", (b, *(Dim(None, size, size) for size in SHAPE)))
     lengths = TensorEntry("lengths", "int64", (b,))
     encode = MethodEntry(
         "encode",
-        (TensorEntry("source", "int64", (b, e)), TensorEntry("enc_lengths", "int64", (b,))),
+        (source, TensorEntry("enc_lengths", "int64", (b,))),
         (lengths,),
     )
     return ProgramEntry(
         f"model.{backend}.pte", "executorch", backend, "portable", False,
-        (encode, decode) if has_encoder else (decode,), 4096, 4000,
+        (encode, decode) if has_encoder else (decode,), planned_bytes, 4000,
     )  # fmt: skip
 
 

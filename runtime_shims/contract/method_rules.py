@@ -1,0 +1,154 @@
+"""The methods of a program must take and give what the limits say: nothing that a runtime sizes its memory by is
+stated twice with two values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runtime_shims.contract.manifest import Dim, Limits, Manifest, MethodEntry, ProgramEntry, TensorEntry
+
+
+@dataclass(frozen=True)
+class ExpectedDim:
+    """Any size in `minimum`..`maximum`; `source` is the key of the manifest that says so."""
+
+    minimum: int
+    maximum: int
+    source: str
+
+
+@dataclass(frozen=True)
+class ExpectedTensor:
+    """An input or output; `name` is None where the contract leaves it to the model."""
+
+    name: str | None
+    dtype: str
+    dims: tuple[ExpectedDim, ...]
+
+
+@dataclass(frozen=True)
+class ExpectedMethod:
+    """A method that every program of a kind must have, tensors in call order."""
+
+    name: str
+    inputs: tuple[ExpectedTensor, ...]
+    outputs: tuple[ExpectedTensor, ...]
+
+
+def method_faults(manifest: Manifest) -> list[str]:
+    """Every contradiction between the methods of the programs and the rest of the manifest."""
+    expected = expected_methods(manifest)
+    faults = []
+    for index, program in enumerate(manifest.programs):
+        path = f"programs[{index}]"
+        names = [method.name for method in program.methods]
+        faults += repeated(f"{path}.methods, names", names)
+        faults += [f'{path}.methods: there is no "{method.name}"' for method in expected if method.name not in names]
+        for number, method in enumerate(program.methods):
+            method_path = f"{path}.methods[{number}]"
+            faults += repeated(f"{method_path}.inputs, names", (tensor.name for tensor in method.inputs))
+            faults += repeated(f"{method_path}.outputs, names", (tensor.name for tensor in method.outputs))
+        faults += _dim_faults(path, program)
+        if program.format == "executorch":  # a program of another format may also take its caches as inputs
+            faults += _signature_faults(path, program, expected)
+    return faults
+
+
+def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
+    """What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program."""
+    limits = manifest.limits
+    rows = ExpectedDim(1, limits.max_batch, "limits.max_batch")
+    step = ExpectedDim(1, limits.max_step, "limits.max_step")
+    logit_rows = ExpectedDim(1, limits.max_logit_rows, "limits.max_logit_rows")
+    words = ExpectedDim(manifest.tokens.vocab_size, manifest.tokens.vocab_size, "tokens.vocab_size")
+    lengths = ExpectedTensor("enc_lengths", "int64", (rows,))
+    inputs = (
+        ExpectedTensor("tokens", "int64", (rows, step)),
+        ExpectedTensor("positions", "int64", (rows,)),
+        ExpectedTensor("step_lengths", "int64", (rows,)),
+        ExpectedTensor("logit_rows", "int64", (rows, logit_rows)),
+    )
+    logits = ExpectedTensor("logits", "float32", (rows, logit_rows, words))
+    if manifest.kind == "decoder_only":
+        return (ExpectedMethod("decode", inputs, (logits,)),)
+    written = ExpectedTensor(None, "int64", (rows,))
+    encode = ExpectedMethod("encode", (_source(manifest.kind, limits, rows), lengths), (written,))
+    return (encode, ExpectedMethod("decode", (*inputs, lengths), (logits,)))
+
+
+def _source(kind: str, limits: Limits, rows: ExpectedDim) -> ExpectedTensor:
+    """The encoder's input; a limit that is missing is a fault of the kind and bounds nothing here."""
+    if kind == "speech_seq2seq":
+        shape = (ExpectedDim(size, size, "limits.source_shape") for size in limits.source_shape or ())
+        return ExpectedTensor(None, "float32", (rows, *shape))
+    return ExpectedTensor(None, "int64", (rows, ExpectedDim(1, limits.max_enc or 1, "limits.max_enc")))
+
+
+def repeated(path: str, values: Iterable[Hashable]) -> list[str]:
+    """One fault for each value that is listed more than once."""
+    return [f"{path}: {value!r} is listed {n} times" for value, n in Counter(values).items() if n > 1]
+
+
+def _dim_faults(path: str, program: ProgramEntry) -> list[str]:
+    """Bounds are in order, a static dimension has one size, and a name means one range per program."""
+    faults: list[str] = []
+    ranges: dict[str, tuple[int, int]] = {}
+    for method in program.methods:
+        for tensor in (*method.inputs, *method.outputs):
+            for axis, dim in enumerate(tensor.dims):
+                place = f"{path}, {method.name}, {tensor.name}, dim {axis}"
+                bounds = (dim.minimum, dim.maximum)
+                if dim.minimum > dim.maximum:
+                    faults.append(f"{place}: minimum {dim.minimum} is above maximum {dim.maximum}")
+                elif dim.name is None and dim.minimum != dim.maximum:
+                    faults.append(f"{place}: a dimension of several sizes needs a name")
+                elif dim.name is not None and ranges.setdefault(dim.name, bounds) != bounds:
+                    faults.append(f"{place}: {dim.name} is {bounds}, but {ranges[dim.name]} before")
+    return faults
+
+
+def _signature_faults(path: str, program: ProgramEntry, expected: tuple[ExpectedMethod, ...]) -> list[str]:
+    methods: dict[str, MethodEntry] = {method.name: method for method in program.methods}
+    faults = []
+    for wanted in expected:
+        method = methods.get(wanted.name)
+        if method is not None:
+            place = f"{path}, {method.name}"
+            faults += _list_faults(f"{place}, inputs", method.inputs, wanted.inputs)
+            faults += _list_faults(f"{place}, outputs", method.outputs, wanted.outputs)
+    return faults
+
+
+def _list_faults(path: str, tensors: tuple[TensorEntry, ...], expected: tuple[ExpectedTensor, ...]) -> list[str]:
+    if len(tensors) != len(expected):
+        return [f"{path}: expected {len(expected)}, got {len(tensors)}"]
+    faults = []
+    for index, (tensor, wanted) in enumerate(zip(tensors, expected, strict=True)):
+        if wanted.name is not None and tensor.name != wanted.name:
+            faults.append(f"{path}: expected {wanted.name} in place {index}, got {tensor.name}")
+            continue
+        place = f"{path.rpartition(', ')[0]}, {tensor.name}"
+        if tensor.dtype != wanted.dtype:
+            faults.append(f"{place}: expected {wanted.dtype}, got {tensor.dtype}")
+        if len(tensor.dims) != len(wanted.dims):
+            faults.append(f"{place}: expected {len(wanted.dims)} dims, got {len(tensor.dims)}")
+            continue
+        faults += _bound_faults(place, tensor.dims, wanted.dims)
+    return faults
+
+
+def _bound_faults(place: str, dims: tuple[Dim, ...], expected: tuple[ExpectedDim, ...]) -> list[str]:
+    return [
+        f"{place}, dim {axis}: expected {_sizes(wanted)} ({wanted.source}), got {_sizes(dim)}"
+        for axis, (dim, wanted) in enumerate(zip(dims, expected, strict=True))
+        if (dim.minimum, dim.maximum) != (wanted.minimum, wanted.maximum)
+    ]
+
+
+def _sizes(dim: Dim | ExpectedDim) -> str:
+    return str(dim.maximum) if dim.minimum == dim.maximum else f"{dim.minimum} to {dim.maximum}"

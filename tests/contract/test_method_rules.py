@@ -1,0 +1,158 @@
+"""The methods of a program repeat the limits: where they do not, the manifest was edited by hand and is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tiny_bundle import BATCH, CHUNK, MAX_BATCH, MAX_DEC, STEP, cache, integers, speech_manifest, tiny_manifest
+
+from runtime_shims.contract.errors import ManifestInvalid
+from runtime_shims.contract.manifest import CacheEntry, Dim, Manifest, MethodEntry, TensorEntry, to_json
+
+Change = Callable[[MethodEntry], MethodEntry]
+
+
+def refused(manifest: Manifest) -> tuple[str, ...]:
+    """The faults for which neither the writer nor the reader takes `manifest`."""
+    with pytest.raises(ManifestInvalid) as refusal:
+        to_json(manifest)
+    return refusal.value.faults
+
+
+def with_method(manifest: Manifest, name: str, change: Change) -> Manifest:
+    """The manifest with one method of its program changed."""
+    (program,) = manifest.programs
+    methods = tuple(change(method) if method.name == name else method for method in program.methods)
+    return replace(manifest, programs=(replace(program, methods=methods),))
+
+
+def with_input(index: int, tensor: TensorEntry) -> Change:
+    """Replace one input of a method."""
+    return lambda method: replace(method, inputs=(*method.inputs[:index], tensor, *method.inputs[index + 1 :]))
+
+
+def renamed_extent(dim: Dim, name: str, maximum: int) -> Dim:
+    return replace(dim, maximum=maximum) if dim.name == name else dim
+
+
+def with_extent(manifest: Manifest, name: str, maximum: int) -> Manifest:
+    """Every dimension called `name` of every method, with another maximum."""
+
+    def changed(tensors: tuple[TensorEntry, ...]) -> tuple[TensorEntry, ...]:
+        return tuple(
+            replace(tensor, dims=tuple(renamed_extent(dim, name, maximum) for dim in tensor.dims)) for tensor in tensors
+        )
+
+    for method in manifest.programs[0].methods:
+        manifest = with_method(
+            manifest,
+            method.name,
+            lambda found: replace(found, inputs=changed(found.inputs), outputs=changed(found.outputs)),
+        )
+    return manifest
+
+
+def with_caches(manifest: Manifest, caches: tuple[CacheEntry, ...]) -> Manifest:
+    """The manifest with other caches and every sum over them made to fit."""
+    cache_bytes = sum(entry.size_bytes for entry in caches)
+    planned_bytes = cache_bytes + manifest.memory.activation_bytes
+    return replace(
+        manifest,
+        caches=caches,
+        programs=(replace(manifest.programs[0], planned_bytes=planned_bytes),),
+        memory=replace(manifest.memory, cache_bytes=cache_bytes, planned_bytes=planned_bytes),
+    )
+
+
+def test_a_larger_batch_in_limits_caches_and_sums_is_refused_by_the_methods() -> None:
+    base, rows = tiny_manifest(), MAX_BATCH * 2
+    caches = tuple(replace(entry, size_bytes=entry.size_bytes * 2) for entry in base.caches)
+    edited = replace(
+        with_caches(base, caches),
+        recipe=replace(base.recipe, max_batch=rows),
+        limits=replace(base.limits, max_batch=rows),
+    )
+    faults = refused(edited)
+    assert faults[0] == "programs[0], decode, tokens, dim 0: expected 1 to 4 (limits.max_batch), got 1 to 2"
+    assert len(faults) == 5
+    to_json(with_extent(edited, "batch", rows))  # the control: with the methods edited too, only the program can tell
+
+
+def test_a_longer_context_made_to_fit_everywhere_agrees_with_itself() -> None:
+    """No method has a dimension of that size: this one is found when the program is loaded."""
+    base, longer = tiny_manifest(), MAX_DEC * 2
+    full = cache("layer0", 0, "full", longer)
+    edited = with_caches(base, (full, base.caches[1]))
+    recipe, limits = replace(base.recipe, max_dec=longer), replace(base.limits, max_dec=longer)
+    to_json(replace(edited, recipe=recipe, limits=limits))
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            with_input(0, integers("tokens", BATCH, Dim("step", 1, CHUNK + 1))),
+            "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 1 to 5",
+        ),
+        (
+            with_input(0, integers("tokens", BATCH, Dim("step", 2, CHUNK))),
+            "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 2 to 4",
+        ),
+        (with_input(0, integers("tokens", BATCH)), "programs[0], decode, tokens: expected 2 dims, got 1"),
+        (
+            with_input(1, TensorEntry("positions", "int32", (BATCH,))),
+            "programs[0], decode, positions: expected int64, got int32",
+        ),
+        (
+            with_input(1, integers("step_lengths", BATCH)),
+            "programs[0], decode, inputs: expected positions in place 1, got step_lengths",
+        ),
+        (
+            with_input(3, integers("logit_rows", BATCH, Dim("logit_rows", 1, 2))),
+            "programs[0], decode, logit_rows, dim 1: expected 1 to 3 (limits.max_logit_rows), got 1 to 2",
+        ),
+        (
+            lambda method: replace(method, inputs=method.inputs[:3]),
+            "programs[0], decode, inputs: expected 4, got 3",
+        ),
+        (
+            lambda method: replace(method, outputs=()),
+            "programs[0], decode, outputs: expected 1, got 0",
+        ),
+        (
+            lambda method: replace(
+                method, outputs=(TensorEntry("logits", "float32", (BATCH, Dim("logit_rows", 1, 3), Dim(None, 60, 60))),)
+            ),
+            "programs[0], decode, logits, dim 2: expected 64 (tokens.vocab_size), got 60",
+        ),
+    ],
+)
+def test_a_decode_that_differs_from_the_limits_is_refused(change: Change, fault: str) -> None:
+    assert fault in refused(with_method(tiny_manifest(), "decode", change))
+
+
+@pytest.mark.parametrize(
+    ("index", "tensor", "fault"),
+    [
+        (
+            0,
+            TensorEntry("input_features", "float32", (BATCH, Dim(None, 3, 3), Dim(None, 11, 11))),
+            "programs[0], encode, input_features, dim 2: expected 10 (limits.source_shape), got 11",
+        ),
+        (0, integers("input_ids", BATCH, STEP), "programs[0], encode, input_ids: expected float32, got int64"),
+        (1, integers("lengths", BATCH), "programs[0], encode, inputs: expected enc_lengths in place 1, got lengths"),
+    ],
+)
+def test_an_encode_that_differs_from_the_limits_is_refused(index: int, tensor: TensorEntry, fault: str) -> None:
+    assert fault in refused(with_method(speech_manifest(), "encode", with_input(index, tensor)))
+
+
+def test_a_program_of_another_format_may_take_more_inputs() -> None:
+    base = with_method(
+        tiny_manifest(), "decode", lambda method: replace(method, inputs=(*method.inputs, integers("cache", BATCH)))
+    )
+    (program,) = base.programs
+    onnx = replace(program, format="onnx", backend="onnx", operator_library_required=False)
+    to_json(replace(base, programs=(onnx,), recipe=replace(base.recipe, backends=("onnx",))))
