@@ -7,11 +7,12 @@
 
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
-inline constexpr int kProjectWeights = 4;                         // vocabulary entries at a time
+inline constexpr int kProjectWeights = 4;                           // vocabulary entries at a time
 inline constexpr int kProjectRows = kUnroll / kProjectWeights + 1;  // hidden rows at a time: 4, or 2 with few registers
-inline constexpr int64_t kProjectPrefetch = 1024;                 // floats ahead
+inline constexpr int64_t kProjectPrefetch = 2048;                   // floats ahead
 
-// out[row][entry] for Rows rows and Weights entries.
+// out[row][entry] for Rows rows and Weights entries. One entry is one stream that the processor prefetches by itself;
+// several are a block of memory fetched ahead from its start to its end, since each of them alone is too short.
 template <int Rows, int Weights>
 inline void project_tile(const ProjectTask& task, int64_t row, int64_t entry) {
   const int64_t width = task.width;
@@ -22,7 +23,7 @@ inline void project_tile(const ProjectTask& task, int64_t row, int64_t entry) {
   for (; c + kLanes <= width; c += kLanes) {
     Vec value[Weights];
     for (int index = 0; index < Weights; ++index) {
-      __builtin_prefetch(weight + index * width + c + kProjectPrefetch);
+      if constexpr (Weights > 1) __builtin_prefetch(weight + Weights * c + index * kLanes + kProjectPrefetch);
       value[index] = load(weight + index * width + c);
     }
     for (int r = 0; r < Rows; ++r) {
@@ -47,8 +48,9 @@ inline void project_entries(const ProjectTask& task, int64_t entry) {
 
 inline void project(const ProjectTask& task) {
   int64_t entry = task.begin;
-  for (; entry + kProjectWeights <= task.end; entry += kProjectWeights)
-    project_entries<kProjectWeights>(task, entry);
+  if (task.rows > 1)
+    for (; entry + kProjectWeights <= task.end; entry += kProjectWeights)
+      project_entries<kProjectWeights>(task, entry);
   for (; entry < task.end; ++entry) project_entries<1>(task, entry);
 }
 
