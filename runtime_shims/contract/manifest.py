@@ -21,6 +21,8 @@ from runtime_shims.contract.strict_types import AtLeast, Matches, OneOf
 #   1  2026-11-30  first version
 FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
+EDITED = "the file was edited or damaged: export the model again"
+"""What to do about a manifest that contradicts itself or its programs."""
 
 Count = Annotated[int, AtLeast(0)]
 Size = Annotated[int, AtLeast(1)]
@@ -236,11 +238,10 @@ def from_json(text: bytes | str, where: str = MANIFEST_NAME) -> Manifest:
         FormatTooNew: written by a newer version; nothing else is looked at.
         ManifestInvalid: with every fault of form, or else every contradiction between its parts.
     """
-    advice = "the file was edited or damaged: export the model again"
     try:
         data = parse(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     except NotStrictJson as error:
-        raise ManifestInvalid(where, [str(error)], advice) from None
+        raise ManifestInvalid(where, [str(error)], EDITED) from None
     version = data.get("format_version") if isinstance(data, dict) else None
     if type(version) is int and version > FORMAT_VERSION:
         fault = f"format_version is {version}, this version reads up to {FORMAT_VERSION}"
@@ -249,7 +250,7 @@ def from_json(text: bytes | str, where: str = MANIFEST_NAME) -> Manifest:
     if manifest is not None:
         faults = rule_faults(manifest)
     if manifest is None or faults:
-        raise ManifestInvalid(where, faults, advice)
+        raise ManifestInvalid(where, faults, EDITED)
     return manifest
 
 

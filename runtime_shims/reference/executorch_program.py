@@ -16,11 +16,16 @@ import torch
 from torch import Tensor
 
 from runtime_shims.contract.bundle_reader import Bundle
-from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, UserInputError
-from runtime_shims.contract.manifest import ProgramEntry
+from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, ManifestInvalid, UserInputError
+from runtime_shims.contract.manifest import EDITED, MANIFEST_NAME, ProgramEntry
 from runtime_shims.native import load_operator_library, operator_library_path, share_packed_weights
 from runtime_shims.reference.native_stderr import captured_native_stderr
 from runtime_shims.reference.program import StepInputs
+from runtime_shims.reference.program_check import StatedMethod, StatedTensor, program_faults
+from runtime_shims.reference.program_file import read_method_memory
+
+SCALAR_TYPES = {1: "int8", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool", 15: "bfloat16"}
+"""The runtime's codes of the types that a manifest can name."""
 
 
 class ExecutorchProgram:
@@ -31,7 +36,11 @@ class ExecutorchProgram:
     """
 
     def __init__(self, bundle: Bundle, entry: ProgramEntry) -> None:
-        """Load `entry`'s file and methods. Raises FixedCapacityError when the runtime refuses it."""
+        """Load `entry`'s file and methods.
+
+        Raises BundleCorrupt when the runtime refuses the file, ManifestInvalid when the manifest describes
+        another program, and FixedCapacityError when there is not enough memory.
+        """
         self._path: Path = bundle.file(entry.file)
         self._entry = entry
         self._limits = bundle.manifest.limits
@@ -40,6 +49,10 @@ class ExecutorchProgram:
         self._methods: dict[str, Any] = {}
         _prepare_runtime(entry)
         self._load()
+        stated = [_stated(method.method_meta()) for method in self._methods.values()]
+        faults = program_faults(bundle.manifest, entry, stated, read_method_memory(self._path))
+        if faults:
+            raise ManifestInvalid(str(bundle.root / MANIFEST_NAME), faults, EDITED)
 
     def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
         """Fill the cross caches; see Program.encode."""
@@ -98,6 +111,18 @@ class ExecutorchProgram:
             raise FixedCapacityError(
                 f"{self._path.name}: {name} failed on inputs of shape {shapes}: {error}"
             ) from error
+
+
+def _stated(meta: Any) -> StatedMethod:
+    """What the runtime read of a method's inputs and outputs."""
+    inputs = [meta.input_tensor_meta(index) for index in range(meta.num_inputs())]
+    outputs = [meta.output_tensor_meta(index) for index in range(meta.num_outputs())]
+    return StatedMethod(meta.name(), tuple(map(_stated_tensor, inputs)), tuple(map(_stated_tensor, outputs)))
+
+
+def _stated_tensor(meta: Any) -> StatedTensor:
+    code = meta.dtype()
+    return StatedTensor(SCALAR_TYPES.get(code, f"scalar type {code}"), tuple(meta.sizes()))
 
 
 def _prepare_runtime(entry: ProgramEntry) -> None:

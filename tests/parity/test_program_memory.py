@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runtime_shims.reference.program_file import read_method_memory
 from tests.parity.programs import PROGRAMS, Lowered, ProgramStore, on
 
 CACHE_ARENA = 2  # the arena of mutable buffers shared by all methods of a program
@@ -42,3 +43,9 @@ def test_the_manifest_says_what_was_asked_for(lowered: Lowered) -> None:
     assert limits.max_step == max(asked.prefill_chunk, asked.max_draft + 1)
     if limits.max_enc is not None and limits.source_shape is None:
         assert limits.max_enc == asked.max_enc
+
+
+@on(*PROGRAMS)
+def test_the_runtime_reads_the_same_arenas_from_the_file(lowered: Lowered) -> None:
+    path = lowered.bundle.file(lowered.bundle.program().file)
+    assert [list(method.arenas) for method in read_method_memory(path)] == arenas(path)
