@@ -49,14 +49,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.integers import require_integer
 
 CacheKind = Literal["full", "sliding"]
-
-
-def require_integer(name: str, value: int, minimum: int) -> None:
-    """Raise UserInputError unless `value` is an integer (not a bool) of at least `minimum`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise UserInputError(f"{name} must be an integer >= {minimum}, got {value!r}")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime_shims.contract.cache_geometry import CacheGeometry, require_integer
+from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.errors import CapacityExceeded, RollbackTooDeep, UserInputError
+from runtime_shims.contract.integers import as_integer, pictured, require_integer
 
 
 class SequenceCursor:
@@ -64,7 +65,7 @@ class SequenceCursor:
 
     def can_extend(self, row: int, count: int) -> bool:
         """Whether one call may write `count` (>= 0) tokens to `row`."""
-        require_integer("count", count, 0)
+        count = require_integer("count", count, 0)
         return count <= min(self.max_step, self.room(row))
 
     def advance(self, row: int, count: int) -> None:
@@ -72,6 +73,7 @@ class SequenceCursor:
 
         Call it before the program runs: it raises CapacityExceeded while nothing is written yet.
         """
+        count = require_integer("count", count, 0)
         if not self.can_extend(row, count):
             raise CapacityExceeded(self._why_not(row, count))
         self._lengths[row] += count
@@ -86,7 +88,7 @@ class SequenceCursor:
 
         Raises RollbackTooDeep when a later query would read a slot that has been overwritten.
         """
-        require_integer("count", count, 0)
+        count = require_integer("count", count, 0)
         allowed = self.max_rollback(row)
         if count > self._lengths[row]:
             raise RollbackTooDeep(
@@ -106,9 +108,10 @@ class SequenceCursor:
         self._high_waters[row] = 0
 
     def _check_row(self, row: int) -> None:
-        if not isinstance(row, int) or not 0 <= row < self.max_batch:
+        number = as_integer(row)
+        if number is None or not 0 <= number < self.max_batch:
             raise UserInputError(
-                f"row must be in 0..{self.max_batch - 1}, got {row!r}; --max-batch at export sets it"
+                f"row must be in 0..{self.max_batch - 1}, got {pictured(row)}; --max-batch at export sets it"
             )
 
     def _why_not(self, row: int, count: int) -> str:

@@ -13,15 +13,17 @@ from typing import Literal
 from torch import Tensor
 
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.integers import as_integer, pictured
 from runtime_shims.contract.manifest import TokenRules
-from runtime_shims.reference.request import SourceInput
+from runtime_shims.reference.request import SourceInput, check_prompts
 from runtime_shims.reference.sampling import greedy_token
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.stats import RunStats
+from runtime_shims.reference.token_rows import TokenRow, TokenRows, items_of
 
 StopReason = Literal["eos", "max_new_tokens", "capacity"]
 OnToken = Callable[[int, int], None]
-Budget = int | Sequence[int] | None
+Budget = int | TokenRow | Sequence[int | None] | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class _Row:
 
 def generate(
     session: Session,
-    prompts: Sequence[Sequence[int]],
+    prompts: TokenRows,
     source: SourceInput | None = None,
     max_new_tokens: Budget = None,
     on_token: OnToken | None = None,
@@ -65,10 +67,11 @@ def generate(
     accumulates the cost. Raises UserInputError or CapacityExceeded before anything is written.
     """
     stats = RunStats() if stats is None else stats
-    budgets = _budgets(max_new_tokens, session.manifest.generation.max_new_tokens, len(prompts))
-    rows = [_Row(len(prompt), budget) for prompt, budget in zip(prompts, budgets, strict=True)]
+    checked = check_prompts(prompts, session.manifest)
+    budgets = _budgets(max_new_tokens, session.manifest.generation.max_new_tokens, len(checked))
+    rows = [_Row(len(prompt), budget) for prompt, budget in zip(checked, budgets, strict=True)]
     started = time.perf_counter()
-    session.begin(prompts, source)
+    session.begin(checked, source)
     encoded = time.perf_counter()
     logits_BV = session.prefill()
     prefilled = time.perf_counter()
@@ -113,16 +116,21 @@ def _stop_reason(row: _Row, rules: TokenRules, has_room: bool) -> StopReason | N
 
 def _budgets(given: Budget, bundle_default: int | None, rows: int) -> list[int | None]:
     """One token budget per row. Raises UserInputError for a budget below 1 or a wrong number of them."""
-    if given is None or isinstance(given, int):
-        budgets = [bundle_default if given is None else given] * rows
-    else:
-        budgets = list(given)
+    if given is None:
+        return [bundle_default] * rows
+    if as_integer(given) is not None or isinstance(given, float | bool):
+        return [_budget(given)] * rows
+    budgets = items_of(given, "--max-new-tokens of a batch")
     if len(budgets) != rows:
         raise UserInputError(f"{len(budgets)} token budgets for {rows} prompts; give one, or one per prompt")
-    for budget in budgets:
-        if budget is not None and budget < 1:
-            raise UserInputError(f"--max-new-tokens must be at least 1, got {budget}")
-    return budgets
+    return [None if budget is None else _budget(budget) for budget in budgets]
+
+
+def _budget(given: object) -> int:
+    number = as_integer(given)
+    if number is None or number < 1:
+        raise UserInputError(f"--max-new-tokens must be a whole number of at least 1, got {pictured(given)}")
+    return number
 
 
 def _finished(row: _Row) -> Generation:

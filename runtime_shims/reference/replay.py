@@ -16,8 +16,9 @@ from torch import Tensor
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.golden import Golden, GoldenRequest, IdRows
-from runtime_shims.reference.request import SourceInput, check_tokens
+from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
+from runtime_shims.reference.token_rows import check_tokens
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,19 @@ Shape legend: B batch rows, E encoder positions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from runtime_shims.contract.manifest import Limits, Manifest
+from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_lengths, check_tokens, items_of, rows_of
 
-SourceInput: TypeAlias = Sequence[Sequence[int]] | Tensor
+SourceInput: TypeAlias = TokenRows
+"""Token ids, or float32 speech features [B, *source_shape] as an array or tensor."""
 
 
 @dataclass(frozen=True)
@@ -32,42 +34,40 @@ class EncoderSource:
     lengths: tuple[int, ...]
 
 
-def check_prompts(prompts: Sequence[Sequence[int]], manifest: Manifest) -> tuple[tuple[int, ...], ...]:
-    """The decoder prompts as tuples. Raises when there are too many, or one is empty or too long."""
+def check_prompts(prompts: TokenRows, manifest: Manifest) -> tuple[tuple[int, ...], ...]:
+    """The decoder prompts as tuples. Raises when there are too many, or one is empty, too long or no list of ids."""
     limits = manifest.limits
-    if not prompts:
+    rows = rows_of(prompts, "the prompts")
+    if len(rows) == 0:
         raise UserInputError("no prompt was given; a request needs at least one row")
-    if len(prompts) > limits.max_batch:
+    if len(rows) > limits.max_batch:
         raise CapacityExceeded(
-            f"{len(prompts)} prompts were given, the bundle runs at most {limits.max_batch} rows at once; "
+            f"{len(rows)} prompts were given, the bundle runs at most {limits.max_batch} rows at once; "
             f"send fewer or export with a larger --max-batch"
         )
-    for row, prompt in enumerate(prompts):
-        if len(prompt) == 0:
-            raise UserInputError(f"the prompt of row {row} is empty; give it at least one token")
-        if len(prompt) > limits.max_dec:
-            raise CapacityExceeded(
-                f"the prompt of row {row} has {len(prompt)} tokens, the decoder holds at most "
-                f"{limits.max_dec} positions; shorten it or export with a larger --max-dec"
-            )
-        check_tokens(prompt, manifest.tokens.vocab_size, f"the prompt of row {row}")
-    return tuple(tuple(prompt) for prompt in prompts)
+    return tuple(_check_prompt(prompt, row, manifest) for row, prompt in enumerate(rows))
 
 
-def check_tokens(tokens: Sequence[int], vocab_size: int, where: str) -> None:
-    """Raise UserInputError for a token id outside the vocabulary, or one that is no integer."""
-    for token in tokens:
-        if not hasattr(token, "__index__") or not 0 <= token < vocab_size:
-            raise UserInputError(f"{where} has token id {token}; ids are 0..{vocab_size - 1}")
+def _check_prompt(prompt: TokenRow, row: int, manifest: Manifest) -> tuple[int, ...]:
+    where, capacity = f"the prompt of row {row}", manifest.limits.max_dec
+    length = len(items_of(prompt, where))
+    if length == 0:
+        raise UserInputError(f"{where} is empty; give it at least one token")
+    if length > capacity:
+        raise CapacityExceeded(
+            f"{where} has {length} tokens, the decoder holds at most {capacity} positions; "
+            f"shorten it or export with a larger --max-dec"
+        )
+    return check_tokens(prompt, manifest.tokens.vocab_size, where)
 
 
 def check_source(
-    source: SourceInput | None, enc_lengths: Sequence[int] | None, rows: int, manifest: Manifest
+    source: SourceInput | None, enc_lengths: TokenRow | None, rows: int, manifest: Manifest
 ) -> EncoderSource | None:
     """The encoder input of `rows` rows, checked; None for a decoder-only bundle.
 
-    Text takes ragged token ids or an int64 [B, E] tensor, of which `enc_lengths` positions per row
-    are real (default: all). Speech takes float32 [B, *source_shape] and always fills the encoder.
+    Text takes ragged token ids or integers [B, E], of which `enc_lengths` positions per row are real
+    (default: all). Speech takes float32 [B, *source_shape] and always fills the encoder.
     """
     if manifest.kind == "decoder_only":
         if source is not None or enc_lengths is not None:
@@ -75,50 +75,54 @@ def check_source(
         return None
     if source is None:
         raise UserInputError(f"the bundle is {manifest.kind}: a request needs an encoder input per prompt")
-    if len(source) != rows:
-        raise UserInputError(f"{len(source)} encoder inputs for {rows} prompts; give one per prompt")
     if manifest.kind == "speech_seq2seq":
-        return _check_features(source, enc_lengths, manifest.limits)
-    return _check_source_ids(source, enc_lengths, manifest)
+        return _check_features(source, enc_lengths, rows, manifest.limits)
+    return _check_source_ids(source, enc_lengths, rows, manifest)
 
 
-def _check_features(source: SourceInput, enc_lengths: Sequence[int] | None, limits: Limits) -> EncoderSource:
+def _check_features(source: SourceInput, enc_lengths: TokenRow | None, rows: int, limits: Limits) -> EncoderSource:
     expected = tuple(limits.source_shape or ())
+    if isinstance(source, np.ndarray) and source.dtype == np.float32:
+        source = torch.tensor(source)
     if not isinstance(source, Tensor) or source.dtype != torch.float32 or tuple(source.shape[1:]) != expected:
-        given = f"{source.dtype} {tuple(source.shape)}" if isinstance(source, Tensor) else "token ids"
+        is_array = isinstance(source, Tensor | np.ndarray)
+        given = f"{source.dtype} {tuple(source.shape)}" if is_array else "token ids"  # type: ignore[union-attr]
         raise UserInputError(f"speech takes float32 features of shape [rows, {expected}], got {given}")
+    _check_row_count(source.shape[0], rows)
     if not bool(torch.isfinite(source).all()):
         raise UserInputError("the speech features hold values that are not finite; check the audio")
-    rows = source.shape[0]
     full = (_encoder_positions(limits),) * rows
-    lengths = full if enc_lengths is None else tuple(int(length) for length in enc_lengths)
+    lengths = full if enc_lengths is None else check_lengths(enc_lengths, rows)
     if lengths != full:
         raise UserInputError(f"speech always fills the encoder: lengths must be {full[0]}, got {lengths}")
     return EncoderSource(ids=None, features=source.contiguous(), lengths=lengths)
 
 
-def _check_source_ids(
-    source: SourceInput, enc_lengths: Sequence[int] | None, manifest: Manifest
-) -> EncoderSource:
-    ids = source.tolist() if isinstance(source, Tensor) else source
-    lengths = [len(row) for row in ids] if enc_lengths is None else [int(length) for length in enc_lengths]
-    if len(lengths) != len(ids):
-        raise UserInputError(f"{len(lengths)} encoder lengths for {len(ids)} encoder inputs")
+def _check_source_ids(source: object, enc_lengths: TokenRow | None, rows: int, manifest: Manifest) -> EncoderSource:
+    given = rows_of(source, "the encoder input")
+    _check_row_count(len(given), rows)
+    ids = [items_of(row_ids, f"the encoder input of row {row}") for row, row_ids in enumerate(given)]
+    lengths = tuple(map(len, ids)) if enc_lengths is None else check_lengths(enc_lengths, rows)
     capacity = _encoder_positions(manifest.limits)
+    kept = []
     for row, (row_ids, length) in enumerate(zip(ids, lengths, strict=True)):
+        where = f"the encoder input of row {row}"
         if length < 1 or length > len(row_ids):
             raise UserInputError(
-                f"the encoder input of row {row} has {length} real tokens of {len(row_ids)}; "
-                f"give at least one and no more than there are"
+                f"{where} has {length} real tokens of {len(row_ids)}; give at least one and no more than there are"
             )
         if length > capacity:
             raise CapacityExceeded(
-                f"the encoder input of row {row} has {length} tokens, the encoder holds at most {capacity} "
-                f"positions; shorten it or export with a larger --max-enc"
+                f"{where} has {length} tokens, the encoder holds at most {capacity} positions; "
+                f"shorten it or export with a larger --max-enc"
             )
-        check_tokens(row_ids[:length], manifest.tokens.vocab_size, f"the encoder input of row {row}")
-    kept = tuple(tuple(row[:length]) for row, length in zip(ids, lengths, strict=True))
-    return EncoderSource(ids=kept, features=None, lengths=tuple(lengths))
+        kept.append(check_tokens(row_ids[:length], manifest.tokens.vocab_size, where))
+    return EncoderSource(ids=tuple(kept), features=None, lengths=lengths)
+
+
+def _check_row_count(sources: int, rows: int) -> None:
+    if sources != rows:
+        raise UserInputError(f"{sources} encoder inputs for {rows} prompts; give one per prompt")
 
 
 def _encoder_positions(limits: Limits) -> int:

@@ -8,7 +8,8 @@ Shape legend: B rows of the request, R step tokens with logits, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -20,8 +21,9 @@ from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, 
 from runtime_shims.contract.manifest import Limits, Manifest
 from runtime_shims.contract.sequence_cursor import SequenceCursor
 from runtime_shims.reference.program import Program
-from runtime_shims.reference.request import SourceInput, check_prompts, check_source, check_tokens
+from runtime_shims.reference.request import EncoderSource, SourceInput, check_prompts, check_source
 from runtime_shims.reference.step_buffers import Step, StepBuffers
+from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_tokens, items_of, rows_of
 
 Result = TypeVar("Result")
 
@@ -31,7 +33,8 @@ class Session:
 
     Every check comes before the program runs: an error raised by a check has written nothing and the
     session goes on. An error of the program itself leaves the caches undefined; from then on every
-    verb refuses until `reset`.
+    verb refuses until `reset`. Whatever else ends a verb half-way, an interrupt between two chunks of a
+    prompt for one, ends the request: `rows` is 0 and the next `begin` starts from nothing.
     """
 
     def __init__(self, bundle: Bundle, program: Program) -> None:
@@ -49,7 +52,7 @@ class Session:
 
     @property
     def rows(self) -> int:
-        """B, the rows of the request in progress; 0 before the first `begin`."""
+        """B, the rows of the request in progress; 0 when there is none."""
         return self._rows
 
     def length(self, row: int) -> int:
@@ -66,31 +69,24 @@ class Session:
 
     def begin(
         self,
-        row_prompts: Sequence[Sequence[int]],
+        row_prompts: TokenRows,
         source: SourceInput | None = None,
-        enc_lengths: Sequence[int] | None = None,
+        enc_lengths: TokenRow | None = None,
     ) -> None:
         """Start a request: forget the last one, check the new one whole, run the encoder if there is one.
 
-        `row_prompts` are decoder token ids per row (encoder-decoder: the start tokens). `source` is the
-        encoder input, see `request.check_source`. Raises UserInputError or CapacityExceeded.
+        `row_prompts` are decoder token ids per row (encoder-decoder: the start tokens), lists, integer
+        arrays or tensors, ragged or [B, T]. `source` is the encoder input, see `request.check_source`.
+        Raises UserInputError or CapacityExceeded.
         """
         self._check_alive()
         prompts = check_prompts(row_prompts, self.manifest)
         encoder_source = check_source(source, enc_lengths, len(prompts), self.manifest)
-        for row in range(self.limits.max_batch):
-            self._cursor.clear(row)
-        self._rows = len(prompts)
+        self._forget_request()
+        if encoder_source is not None:
+            self._encode(encoder_source)
         self._pending = prompts
-        self._enc_lengths = None
-        if encoder_source is None:
-            return
-        lengths = self._buffers.lengths(encoder_source.lengths)
-        values = encoder_source.features
-        if values is None:
-            values = self._buffers.source(encoder_source.ids or ())
-        self._run(lambda: self._program.encode(values, lengths))
-        self._enc_lengths = encoder_source.lengths
+        self._rows = len(prompts)  # last: from here on there is a request
 
     def prefill(self) -> Tensor:
         """Run the prompts, chunk by chunk; return the logits of each row's last token, float32 [B, V].
@@ -99,20 +95,22 @@ class Session:
         `prefill`.
         """
         self._check_alive()
-        if not self._pending:
+        if self._rows == 0 or not self._pending:
             raise UserInputError("there is no prompt to run: call begin first")
-        prompts, self._pending = self._pending, ()
+        prompts = self._pending
         chunk = self.manifest.recipe.prefill_chunk
-        for start in range(0, max(map(len, prompts)), chunk):
-            tokens = [prompt[start : start + chunk] for prompt in prompts]
-            last = [[max(len(row_tokens) - 1, 0)] for row_tokens in tokens]
-            logits = self._decode(tokens, last)
-            for row, prompt in enumerate(prompts):
-                if start < len(prompt) <= start + chunk:
-                    self._prompt_logits[row].copy_(logits[row, 0])
+        with self._request_in_flight():
+            for start in range(0, max(map(len, prompts)), chunk):
+                tokens = [prompt[start : start + chunk] for prompt in prompts]
+                last = [[max(len(row_tokens) - 1, 0)] for row_tokens in tokens]
+                logits = self._decode(tokens, last)
+                for row, prompt in enumerate(prompts):
+                    if start < len(prompt) <= start + chunk:
+                        self._prompt_logits[row].copy_(logits[row, 0])
+            self._pending = ()
         return self._prompt_logits[: self._rows]
 
-    def step(self, tokens_per_row: Sequence[Sequence[int]]) -> Tensor:
+    def step(self, tokens_per_row: TokenRows) -> Tensor:
         """Write each row's tokens and return their logits, float32 [B', R, V].
 
         R is the widest row; `logits[row, j]` belongs to the row's token j, entries past a row's width
@@ -121,25 +119,51 @@ class Session:
         Raises CapacityExceeded before anything is written when a row cannot take its tokens.
         """
         self._check_alive()
-        self._check_step(tokens_per_row)
-        width = max(len(tokens) for tokens in tokens_per_row)
-        logit_rows = [[min(j, max(len(tokens) - 1, 0)) for j in range(width)] for tokens in tokens_per_row]
-        return self._decode(tokens_per_row, logit_rows)
+        step = self._checked_step(tokens_per_row)
+        width = max(len(tokens) for tokens in step)
+        logit_rows = [[min(j, max(len(tokens) - 1, 0)) for j in range(width)] for tokens in step]
+        with self._request_in_flight():
+            return self._decode(step, logit_rows)
 
     def rollback(self, row: int, count: int) -> None:
-        """Take the last `count` tokens of `row` back. Raises RollbackTooDeep, with nothing changed."""
+        """Take the last `count` (>= 0) tokens of `row` back.
+
+        Raises RollbackTooDeep, or UserInputError for a row that is not part of the request; nothing is changed.
+        """
         self._check_alive()
+        if self._cursor.length(row) and row >= self._rows:
+            raise UserInputError(f"row {row} is not part of a request of {self._rows} rows: call begin first")
         self._cursor.rollback(row, count)
 
     def reset(self) -> None:
         """Return to the state after loading, whatever happened before."""
         self._program.reset()
-        for row in range(self.limits.max_batch):
-            self._cursor.clear(row)
+        self._forget_request()
+        self._failure = None
+
+    def _forget_request(self) -> None:
+        self._rows = 0  # first: an interrupt below leaves a session without a request
         self._pending = ()
         self._enc_lengths = None
-        self._rows = 0
-        self._failure = None
+        for row in range(self.limits.max_batch):
+            self._cursor.clear(row)
+
+    @contextmanager
+    def _request_in_flight(self) -> Iterator[None]:
+        """Withdraw the request while its cursors and caches are changed; what ends that early ends the request.
+
+        The request is put back by the last assignment, so no moment is left at which an interrupt could
+        keep a request whose cursors say more than was written.
+        """
+        rows, self._rows = self._rows, 0
+        yield
+        self._rows = rows
+
+    def _encode(self, source: EncoderSource) -> None:
+        lengths = self._buffers.lengths(source.lengths)
+        values = source.features if source.features is not None else self._buffers.source(source.ids or ())
+        self._run(lambda: self._program.encode(values, lengths))
+        self._enc_lengths = source.lengths
 
     def _decode(self, tokens: Sequence[Sequence[int]], logit_rows: Sequence[Sequence[int]]) -> Tensor:
         """Advance the cursors and run one step over rows whose capacity has been checked."""
@@ -162,25 +186,31 @@ class Session:
             return None
         return [length if row else 0 for length, row in zip(self._enc_lengths, tokens, strict=False)]
 
-    def _check_step(self, tokens_per_row: Sequence[Sequence[int]]) -> None:
+    def _checked_step(self, tokens_per_row: TokenRows) -> list[tuple[int, ...]]:
+        """The tokens of a step, every row checked before the first one is written."""
         if self._pending or self._rows == 0:
             raise UserInputError("a step needs a prompt behind it: call begin and prefill first")
-        if len(tokens_per_row) != self._rows:
-            raise UserInputError(f"{len(tokens_per_row)} rows of tokens for a request of {self._rows} rows")
-        if not any(tokens_per_row):
+        rows = rows_of(tokens_per_row, "the step")
+        if len(rows) != self._rows:
+            raise UserInputError(f"{len(rows)} rows of tokens for a request of {self._rows} rows")
+        step = [self._checked_row(row, tokens) for row, tokens in enumerate(rows)]
+        if not any(step):
             raise UserInputError("every row of the step is empty; give at least one row a token")
-        for row, tokens in enumerate(tokens_per_row):
-            if len(tokens) > self.limits.max_logit_rows:
-                raise CapacityExceeded(
-                    f"row {row}: a step of {len(tokens)} tokens, at most {self.limits.max_logit_rows} "
-                    f"get logits; export with a larger --max-draft"
-                )
-            if not self._cursor.can_extend(row, len(tokens)):
-                raise CapacityExceeded(
-                    f"row {row} holds {self._cursor.length(row)} tokens and cannot take {len(tokens)} more: "
-                    f"the capacity is {self.limits.max_dec}; export with a larger --max-dec"
-                )
-            check_tokens(tokens, self.manifest.tokens.vocab_size, f"row {row} of the step")
+        return step
+
+    def _checked_row(self, row: int, tokens: TokenRow) -> tuple[int, ...]:
+        count = len(items_of(tokens, f"row {row} of the step"))
+        if count > self.limits.max_logit_rows:
+            raise CapacityExceeded(
+                f"row {row}: a step of {count} tokens, at most {self.limits.max_logit_rows} "
+                f"get logits; export with a larger --max-draft"
+            )
+        if not self._cursor.can_extend(row, count):
+            raise CapacityExceeded(
+                f"row {row} holds {self._cursor.length(row)} tokens and cannot take {count} more: "
+                f"the capacity is {self.limits.max_dec}; export with a larger --max-dec"
+            )
+        return check_tokens(tokens, self.manifest.tokens.vocab_size, f"row {row} of the step")
 
     def _check_alive(self) -> None:
         if self._failure is not None:
