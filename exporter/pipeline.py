@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import PlanError
+from exporter.spec.memory_budget import machine_memory_bytes, needed, require_machine
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
 from runtime_shims.contract.formatting import format_bytes
+from runtime_shims.contract.out_of_memory import memory_for
 
 if TYPE_CHECKING:
     from exporter.bundle.token_rules import Rules
@@ -74,17 +76,23 @@ def export_bundle(
 ) -> ExportReport:
     """Export `recipe` to the directory `output`; everything that can be refused is, before weights are read.
 
+    Without `max_memory_bytes` the plan must fit this machine, on which the export runs and verifies the program.
+
     Raises:
         SpecError: a recipe, model, plan, generation setting or output that is refused; one line.
         ExportFailed: the disk is full, or the program does not repeat eager PyTorch; nothing is kept.
+        OutOfMemory: this machine could not give what the export needs; nothing is kept.
     """
     from exporter.bundle.writer import check_output, staging
 
     progress = progress or SilentProgress()
     check_output(output, force=force)
     planned = plan_export(recipe, max_memory_bytes=max_memory_bytes, greedy=greedy)
+    if max_memory_bytes is None:
+        require_machine(planned.plan, machine_memory_bytes())
     progress.planned(planned.plan)
-    with staging(output) as aside:
+    cost = f"{recipe.model}: {needed(planned.plan)} at run time and several times its weights now"
+    with staging(output) as aside, memory_for(cost, "lower the limits, or export on a larger machine"):
         return _write(planned, aside, output, verify, progress)
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import typer
 
 from runtime_shims.contract.errors import FixedCapacityError
+from runtime_shims.contract.out_of_memory import is_out_of_memory
 
 USAGE = 2
 FAILURE = 1
@@ -62,8 +63,10 @@ def _outcome(error: BaseException) -> tuple[int, str]:
         return INTERRUPTED, "interrupted"
     if isinstance(error, FixedCapacityError):
         return (USAGE if isinstance(error, ValueError) else FAILURE), str(error)
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not is_out_of_memory(error):
         return FAILURE, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+    if is_out_of_memory(error):
+        return FAILURE, "this machine has not enough memory; lower the limits, or use a machine with more"
     reason = next(iter(str(error).strip().splitlines()), "")
     kind = type(error).__name__
     return FAILURE, f"unexpected {kind}: {reason or 'no message'} ({DEBUG_OPTION} shows where)"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from exporter.spec.faults import PlanError, raise_if_any
 from exporter.spec.limits import limit_faults
+from exporter.spec.memory_budget import require_budget
 from exporter.spec.model_spec import LayerSpec, ModelSpec
 from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
-from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe
 
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -117,7 +117,7 @@ class CapacityPlan:
             cache_of=_cache_of(spec),
             parameter_count=spec.parameter_count,
         )
-        plan._require_within(max_memory_bytes)
+        require_budget(plan, max_memory_bytes)
         return plan
 
     @property
@@ -188,20 +188,6 @@ class CapacityPlan:
     def entries(self) -> tuple[CacheEntry, ...]:
         """The manifest's record of every cache."""
         return tuple(cache.entry() for cache in self.caches)
-
-    def _require_within(self, max_memory_bytes: int | None) -> None:
-        if max_memory_bytes is None or self.total_bytes <= max_memory_bytes:
-            return
-        limits = "--max-batch or --max-dec" if self.max_enc is None else "--max-batch, --max-enc or --max-dec"
-        advice = f"lower {limits}, or raise --max-memory"
-        if self.weights_bytes >= max_memory_bytes:
-            advice = "raise --max-memory or choose a smaller model"
-        fault = (
-            f"it needs {format_bytes(self.total_bytes)} (weights {format_bytes(self.weights_bytes)}, caches "
-            f"{format_bytes(self.cache_bytes)}, logits {format_bytes(self.logits_bytes)}), more than "
-            f"--max-memory {format_bytes(max_memory_bytes)}; {advice}"
-        )
-        raise PlanError(self.recipe.model, [fault])
 
 
 def _self_cache(layer: LayerSpec, recipe: ResolvedRecipe, max_step: int) -> PlannedCache:

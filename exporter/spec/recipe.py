@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
+from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import Attention, ResolvedRecipe
+from runtime_shims.contract.strict_types import LARGEST_INTEGER
 
 if TYPE_CHECKING:
     from exporter.spec.model_spec import ModelSpec
@@ -20,6 +22,10 @@ QUANTIZATIONS = ("none",)
 PLANNED_QUANTIZATIONS = ("8da8w", "8da4w")
 DTYPES = ("float32",)
 PLANNED_DTYPES = ("float16",)
+
+LARGEST_SIZE = 2**31 - 1
+"""Programs hold the sizes of tensors in 32 bits."""
+LARGEST_SEED = LARGEST_INTEGER
 
 DEFAULT_CONTEXT = 2048
 DEFAULT_ENCODER = 512
@@ -68,15 +74,15 @@ class Recipe:
 
     def _faults(self) -> list[str]:
         faults = [] if isinstance(self.model, str) and self.model.strip() else ["MODEL is empty"]
-        faults += _below("--max-batch", self.max_batch, 1)
-        faults += _below("--max-draft", self.max_draft, 0)
-        faults += _below("--seed", self.seed, 0)
+        faults += _outside("--max-batch", self.max_batch, 1)
+        faults += _outside("--max-draft", self.max_draft, 0)
+        faults += _outside("--seed", self.seed, 0, LARGEST_SEED)
         for option, value in (
             ("--max-enc", self.max_enc),
             ("--max-dec", self.max_dec),
             ("--prefill-chunk", self.prefill_chunk),
         ):
-            faults += [] if value is None else _below(option, value, 1)
+            faults += [] if value is None else _outside(option, value, 1)
         faults += self._backend_faults()
         if self.attention is not None:
             faults += _not_one_of("--attention", self.attention, ATTENTIONS)
@@ -138,10 +144,13 @@ def _default_max_enc(spec: ModelSpec) -> int | None:
     return DEFAULT_ENCODER if limit is None else min(limit, DEFAULT_ENCODER)
 
 
-def _below(option: str, value: object, minimum: int) -> list[str]:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
-        return []
-    return [f"{option} {value} is not allowed; use a whole number of at least {minimum}"]
+def _outside(option: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> list[str]:
+    bound = f"at least {minimum}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if minimum <= value <= maximum:
+            return []
+        bound = f"at most {maximum}" if value > maximum else bound
+    return [f"{option} {pictured(value)} is not allowed; use a whole number of {bound}"]
 
 
 def _not_one_of(option: str, value: str, known: Collection[str], planned: Collection[str] = ()) -> list[str]:

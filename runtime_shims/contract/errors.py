@@ -32,6 +32,10 @@ class RollbackTooDeep(FixedCapacityError):
     """A rollback would need cache slots that later tokens have overwritten; nothing was changed."""
 
 
+class OutOfMemory(FixedCapacityError):
+    """This machine cannot give the memory that was asked for; nothing was kept."""
+
+
 class BundleError(FixedCapacityError):
     """A bundle cannot be used. `faults` holds every fault found, one text each."""
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from runtime_shims.contract.bundle_reader import REPAIR, Bundle
 from runtime_shims.contract.errors import BundleCorrupt, UserInputError
 from runtime_shims.contract.strict_json import NotStrictJson, parse, shown
+from runtime_shims.contract.strict_types import LARGEST_INTEGER
 
 GOLDEN_NAME = "golden.json"
 _REQUEST_KEYS = ("source", "features_seed", "prompts", "max_new_tokens", "tokens", "first_logits_top")
@@ -124,8 +125,8 @@ def _list(data: object, path: str) -> list[object]:
 
 
 def _integer(data: object, path: str) -> int:
-    if type(data) is not int or data < 0:
-        raise _Fault(f"{path}: expected an integer >= 0, got {shown(data)}")
+    if type(data) is not int or not 0 <= data <= LARGEST_INTEGER:
+        raise _Fault(f"{path}: expected an integer in 0..{LARGEST_INTEGER}, got {shown(data)}")
     return data
 
 

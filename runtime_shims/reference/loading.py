@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UnsupportedSetting
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import ProgramEntry
+from runtime_shims.contract.out_of_memory import memory_for
 from runtime_shims.reference.program import Program
 from runtime_shims.reference.session import Session
 
@@ -19,5 +21,11 @@ def load_program(bundle: Bundle, entry: ProgramEntry) -> Program:
 
 
 def open_session(bundle: Bundle, backend: str | None = None) -> Session:
-    """A session over the bundle's program for `backend`, or over its first one."""
-    return Session(bundle, load_program(bundle, bundle.program(backend)))
+    """A session over the bundle's program for `backend`, or over its first one.
+
+    Raises OutOfMemory when this machine cannot give what the program plans.
+    """
+    entry = bundle.program(backend)
+    planned = f"{bundle.root}: {entry.file} plans {format_bytes(entry.planned_bytes)} at run time"
+    with memory_for(planned, "export it with a smaller --max-batch or --max-dec"):
+        return Session(bundle, load_program(bundle, entry))

@@ -6,6 +6,7 @@ What is tested where is listed in `test_bad_input.py`.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +165,23 @@ def test_a_prompt_that_fills_the_capacity_is_answered_with_one_token(
     assert main(["generate", str(bundle), "--ids", ids(CAPACITY), "--json"]) == 0
     (answer,) = json.loads(capfd.readouterr().out)["generations"]
     assert (len(answer["tokens"]), answer["stop_reason"]) == (1, "capacity")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("bad allocation"), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_a_program_that_plans_more_memory_than_there_is_is_one_line(
+    bundle: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    from runtime_shims.reference.executorch_program import ExecutorchProgram
+
+    def refuse(self: ExecutorchProgram) -> None:
+        raise error
+
+    monkeypatch.setattr(ExecutorchProgram, "_load", refuse)
+    line = refused(bundle.parent, capfd, 1, "generate", bundle, "--ids", "5")
+    assert re.search(r"model\.portable\.pte plans \S+ kB at run time", line)
+    assert "more memory than this machine can give; export it with a smaller --max-batch or --max-dec" in line
 
 
 def double(directory: Path, kind: str, files: dict[str, tuple[str, bytes]] | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from exporter.plan_view import cache_lines
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import PlanError, RecipeError
 from exporter.spec.memory import parse_bytes
+from exporter.spec.memory_budget import machine_memory_bytes, require_machine
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from recipes.geometries.index import GEOMETRIES
@@ -204,7 +206,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1G", "0", "1X", "1e9", "nan", "G"])
+@pytest.mark.parametrize("text", ["", "much", "-1G", "0", "1X", "1e9", "nan", "inf", "G", "9" * 400, "9" * 5000])
 def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(RecipeError, match="is not a size; write it like 512M or 2G"):
         parse_bytes(text)
@@ -213,3 +215,36 @@ def test_what_is_not_a_size_is_refused(text: str) -> None:
 def test_planning_needs_no_torch_once_the_facts_are_known() -> None:
     code = "import exporter.spec.capacity_plan, exporter.plan_view, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_plan_larger_than_the_machine_is_refused_in_one_line() -> None:
+    plan = plan_of("smollm2-135m", max_batch=1000)
+    require_machine(plan, plan.total_bytes)
+    require_machine(plan, None)
+    with pytest.raises(PlanError) as refused:
+        require_machine(plan, plan.total_bytes - 1)
+    (fault,) = refused.value.faults
+    assert re.fullmatch(
+        r"it needs \S+ GB \(weights .*, caches .*, logits .*\), more than the \S+ GB of this machine; "
+        r"lower --max-batch or --max-dec, or give --max-memory to export it for a larger machine",
+        fault,
+    )
+
+
+def test_weights_larger_than_the_machine_are_not_blamed_on_the_limits() -> None:
+    plan = plan_of("smollm2-135m")
+    with pytest.raises(PlanError) as refused:
+        require_machine(plan, plan.weights_bytes)
+    (fault,) = refused.value.faults
+    assert fault.endswith("of this machine; give --max-memory to export it for a larger machine")
+
+
+def test_the_memory_of_this_machine_is_known_or_it_is_not_held_against_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = machine_memory_bytes()
+    assert size is None or size > 10**8
+    monkeypatch.delattr("os.sysconf", raising=False)
+    assert machine_memory_bytes() is None
+
+
+def test_a_size_beyond_the_precision_of_a_float_is_read_exactly() -> None:
+    assert parse_bytes("9007199254740993") == 9007199254740993

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,33 @@ def test_what_is_refused_leaves_no_trace_beside_the_output(tmp_path: Path, no_we
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(GenerationSettingsError):
         export_bundle(Recipe(model, max_dec=24), tmp_path / "never.bundle")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_export_larger_than_this_machine_is_refused_and_its_plan_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], no_weights: None
+) -> None:
+    model, limits = checkpoint(tmp_path), ["--max-dec", "24", "--max-batch", str(10**9)]
+    before = sorted(tmp_path.rglob("*"))
+    assert main([model, *limits, "-o", str(tmp_path / "never.bundle")]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert "of this machine; lower --max-batch or --max-dec, or give --max-memory to export it for a larger" in line
+    assert main([model, *limits, "--plan-only"]) == 0
+    assert "batch 1000000000" in capsys.readouterr().out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_memory_that_cannot_be_had_after_all_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = checkpoint(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    limits = ["--max-dec", "24", "--max-batch", str(2 * 10**9), "--max-memory", "999T", "--random-weights"]
+    assert main([model, *limits, "-o", str(tmp_path / "never.bundle")]) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(r"it needs .* TB .*, more memory than this machine can give; lower the limits, or export on", line)
     assert sorted(tmp_path.rglob("*")) == before
 
 
