@@ -17,6 +17,7 @@ from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, 
 
 TOKENIZER_DIRECTORY = "tokenizer"
 _ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor"}
+_MANIFEST_MARK = b'"format_version"'
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -29,7 +30,7 @@ class WriteError(ExportFailed):
 
 
 def check_output(output: Path, *, force: bool) -> None:
-    """Refuse an output before any work: it exists (without `force`), is no bundle, or has no parent.
+    """Refuse an output before any work: it exists (without `force`), is no bundle, has no parent, or is in a bundle.
 
     Raises:
         OutputError: says which and what to change.
@@ -39,12 +40,23 @@ def check_output(output: Path, *, force: bool) -> None:
             raise OutputError(
                 str(output), ["already exists; give --force to replace it, or another --output"]
             )
-        if not (output / MANIFEST_NAME).is_file():
+        if not _is_bundle(output):
             raise OutputError(str(output), ["exists and is no bundle, so --force does not replace it"])
         if output.is_symlink():
             raise OutputError(str(output), ["is a link; give the directory that it leads to"])
     if not output.absolute().parent.is_dir():
         raise OutputError(str(output), [f"the directory {output.parent} does not exist; create it first"])
+    around = next((parent for parent in Path(os.path.realpath(output)).parents if _is_bundle(parent)), None)
+    if around is not None:
+        raise OutputError(str(output), [f"lies in the bundle {around}; give an --output outside of it"])
+
+
+def _is_bundle(directory: Path) -> bool:
+    """Whether a directory holds a manifest of ours, damaged or not; other tools have a file of that name too."""
+    try:
+        return _MANIFEST_MARK in (directory / MANIFEST_NAME).read_bytes()
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -29,9 +29,9 @@ INTERRUPTS = (KeyboardInterrupt, SystemExit, RuntimeError, MemoryError)
 
 
 def old_bundle(place: Path) -> Path:
-    """Something that counts as a bundle: it has a manifest."""
+    """Something that counts as a bundle: it has a manifest of ours, even a damaged one."""
     place.mkdir()
-    (place / "manifest.json").write_text("old")
+    (place / "manifest.json").write_text('{"format_version": old')
     return place
 
 
@@ -125,6 +125,30 @@ def test_force_does_not_replace_a_link_to_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "link.bundle").symlink_to(old_bundle(tmp_path / "my.bundle"))
     with pytest.raises(OutputError, match="is a link; give the directory that it leads to"):
         check_output(tmp_path / "link.bundle", force=True)
+
+
+@pytest.mark.parametrize("inside", ["new.bundle", "tokenizer/new.bundle", "link/new.bundle", "../my.bundle/new.bundle"])
+@pytest.mark.parametrize("force", [False, True])
+def test_an_output_inside_a_bundle_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, force: bool
+) -> None:
+    bundle = old_bundle(tmp_path / "my.bundle")
+    (bundle / "tokenizer").mkdir()
+    (bundle / "link").symlink_to(bundle / "tokenizer")
+    before = listing(tmp_path)
+    for output in (bundle / inside, Path(inside)):
+        monkeypatch.chdir(bundle)
+        with pytest.raises(OutputError) as refusal:
+            check_output(output, force=force)
+        assert str(refusal.value) == f"{output}: lies in the bundle {bundle}; give an --output outside of it"
+    assert listing(tmp_path) == before
+
+
+def test_a_directory_with_another_tool_s_manifest_is_no_bundle(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"manifest_version": 3, "name": "an extension"}')
+    check_output(tmp_path / "new.bundle", force=False)
+    with pytest.raises(OutputError, match="is no bundle, so --force does not replace it"):
+        check_output(tmp_path, force=True)
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
