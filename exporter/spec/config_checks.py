@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from exporter.spec.families import FAMILIES, KNOWN_OBSTACLES, Family
@@ -20,7 +21,8 @@ def config_faults(config: PretrainedConfig) -> list[str]:
     """Everything missing or unsupported in `config`; empty when the model can be exported."""
     family = FAMILIES.get(config.model_type)
     faults = _type_faults(config) if family is None else _family_faults(config, family)
-    for check in (_modality_faults, _rope_faults, _layer_faults, _feature_faults, _quantization_faults):
+    checks = (_modality_faults, _head_faults, _rope_faults, _layer_faults, _feature_faults, _quantization_faults)
+    for check in checks:
         faults += check(config)
     return faults
 
@@ -70,14 +72,34 @@ def _modality_faults(config: PretrainedConfig) -> list[str]:
     ]
 
 
+def _head_faults(config: PretrainedConfig) -> list[str]:
+    """Query heads share key/value heads in groups of one size; soft caps divide by themselves."""
+    text_config = _text_config(config)
+    heads = getattr(text_config, "num_attention_heads", None)
+    kv_heads = getattr(text_config, "num_key_value_heads", None)
+    faults = []
+    if isinstance(heads, int) and isinstance(kv_heads, int) and (kv_heads < 1 or heads % kv_heads):
+        faults.append(f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})")
+    for name in ("attn_logit_softcapping", "final_logit_softcapping"):
+        cap = getattr(text_config, name, None)
+        if isinstance(cap, int | float) and not (math.isfinite(cap) and cap > 0):
+            faults.append(f"{name} is {cap}, expected a positive finite number or none")
+    return faults
+
+
 def _rope_faults(config: PretrainedConfig) -> list[str]:
     """Rotary parameters are one dict, or one dict per layer type."""
     parameters = getattr(_text_config(config), "rope_parameters", None) or {}
     nested = [value for value in parameters.values() if isinstance(value, dict)]
     kinds = {str(entry.get("rope_type", "default")) for entry in nested or [parameters]}
+    bases = {entry.get("rope_theta") for entry in nested or [parameters]}
     return [
         f"rope type {kind} is not supported (supported: {', '.join(SUPPORTED_ROPE_TYPES)})"
         for kind in sorted(kinds - set(SUPPORTED_ROPE_TYPES))
+    ] + [
+        f"rope_theta is {base}, expected a positive finite number"
+        for base in bases
+        if isinstance(base, int | float) and not (math.isfinite(base) and base > 0)
     ]
 
 
@@ -94,14 +116,16 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
         for kind in dict.fromkeys(types)
         if kind not in SUPPORTED_LAYER_TYPES
     ]
-    no_window = [
-        index
+    windows = {
+        index: argument.get("sliding_window")
         for index, (kind, argument) in enumerate(zip(types, arguments, strict=True))
-        if kind == "sliding_attention" and not argument.get("sliding_window")
-    ]
+        if kind == "sliding_attention"
+    }
+    no_window = [index for index, window in windows.items() if not window]
     if no_window:
         faults.append(f"sliding_window is missing for layers {format_ranges(no_window)}")
-    return faults
+    negative = sorted({window for window in windows.values() if window and window < 1})
+    return faults + [f"sliding_window is {window}, expected a positive whole number" for window in negative]
 
 
 def _feature_faults(config: PretrainedConfig) -> list[str]:

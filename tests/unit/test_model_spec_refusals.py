@@ -116,3 +116,35 @@ def test_a_config_that_contradicts_itself_is_refused_in_one_line() -> None:
     (fault,) = faults_of(config_of("opus-mt-en-de", decoder_vocab_size=99))
     assert "no model can be made from this config" in fault
     assert "padding_idx" in fault.lower()
+
+
+@pytest.mark.parametrize("kv_heads", [2, 0, -3, 18])
+def test_key_value_heads_that_query_heads_cannot_share_evenly_are_refused(kv_heads: int) -> None:
+    assert faults_of(config_of("smollm2-135m", num_key_value_heads=kv_heads)) == (
+        f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads (9)",
+    )
+
+
+@pytest.mark.parametrize("kv_heads", [1, 3, 9, None])
+def test_key_value_heads_that_query_heads_share_evenly_are_accepted(kv_heads: int | None) -> None:
+    layer = ModelSpec.from_config(config_of("smollm2-135m", num_key_value_heads=kv_heads)).layers[0]
+    assert layer.kv_heads == (kv_heads or 9)
+
+
+@pytest.mark.parametrize("name", ["attn_logit_softcapping", "final_logit_softcapping"])
+@pytest.mark.parametrize("cap", [0.0, -30.0, float("nan"), float("inf")])
+def test_a_soft_cap_that_is_no_positive_number_is_refused(name: str, cap: float) -> None:
+    (fault,) = faults_of(config_of("gemma-3-270m", **{name: cap}))
+    assert fault == f"{name} is {cap}, expected a positive finite number or none"
+
+
+def test_a_negative_window_is_refused() -> None:
+    (fault,) = faults_of(config_of("gemma-3-270m", sliding_window=-1))
+    assert fault == "sliding_window is -1, expected a positive whole number"
+
+
+@pytest.mark.parametrize("base", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rotary_base_that_is_no_positive_number_is_refused(base: float) -> None:
+    config = config_of("llama-3.2-1b")
+    config.rope_parameters = {"rope_type": "default", "rope_theta": base}
+    assert f"rope_theta is {base}, expected a positive finite number" in faults_of(config)
