@@ -5,6 +5,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import threading
@@ -26,6 +27,8 @@ DEBUG_OPTION = "--debug"
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
     """Run `app` on `arguments` (default: those of the process) and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name need not be UTF-8; printing it must not fail
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _termination_as_interrupt():
             result = app(args=given or ["--help"], prog_name=name, standalone_mode=False)

@@ -73,7 +73,7 @@ class Recipe:
         raise_if_any(RecipeError, "recipe", self._faults())
 
     def _faults(self) -> list[str]:
-        faults = [] if isinstance(self.model, str) and self.model.strip() else ["MODEL is empty"]
+        faults = _model_faults(self.model)
         faults += _outside("--max-batch", self.max_batch, 1)
         faults += _outside("--max-draft", self.max_draft, 0)
         faults += _outside("--seed", self.seed, 0, LARGEST_SEED)
@@ -142,6 +142,15 @@ def _default_max_enc(spec: ModelSpec) -> int | None:
         return spec.encoder.fixed_length
     limit = spec.encoder.max_positions
     return DEFAULT_ENCODER if limit is None else min(limit, DEFAULT_ENCODER)
+
+
+def _model_faults(model: object) -> list[str]:
+    """The name goes into the manifest, which is UTF-8."""
+    if not isinstance(model, str) or not model.strip():
+        return ["MODEL is empty"]
+    if any("\ud800" <= character <= "\udfff" for character in model):
+        return [f"MODEL {pictured(model)} is not UTF-8 text; rename the file or directory"]
+    return []
 
 
 def _outside(option: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.integers import pictured
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime_shims.reference.request import SourceInput
     from runtime_shims.reference.text import TextCodec
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -112,10 +117,10 @@ def read_prompts(path: Path) -> tuple[str, ...]:
 
 def parse_ids(text: str) -> tuple[int, ...]:
     """Token ids separated by commas or spaces."""
-    try:
-        return tuple(int(part) for part in text.replace(",", " ").split())
-    except ValueError:
-        raise UserInputError(f"--ids takes integers separated by commas, got {text!r}") from None
+    parts = text.replace(",", " ").split()
+    if not all(_INTEGER.fullmatch(part) for part in parts):
+        raise UserInputError(f"--ids takes integers separated by commas, got {pictured(text)}")
+    return tuple(map(int, parts))
 
 
 def _row(bundle: Bundle, label: str, ids: tuple[int, ...]) -> InputRow:

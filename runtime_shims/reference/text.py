@@ -7,6 +7,7 @@ from typing import Any
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.integers import pictured
 
 TOKENIZER_DIRECTORY = "tokenizer"
 _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
@@ -20,14 +21,20 @@ class TextCodec:
         self._tokenizer = tokenizer
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text` with the special tokens that the model expects around it."""
-        return list(self._tokenizer(text).input_ids)
+        """Token ids of `text` with the special tokens that the model expects around it.
+
+        Raises UserInputError for a text that cannot be written as UTF-8.
+        """
+        return list(self._tokenizer(require_text(text, "the prompt")).input_ids)
 
     def encode_chat(self, prompt: str, system: str | None) -> list[int]:
         """Token ids of a one-turn conversation in the model's chat template, ready for the answer.
 
-        Raises UserInputError when the tokenizer has no template or the template refuses a system text.
+        Raises UserInputError when the tokenizer has no template, the template refuses a system text, or a
+        text cannot be written as UTF-8.
         """
+        require_text(prompt, "the prompt")
+        require_text("" if system is None else system, "the system text")
         if not getattr(self._tokenizer, "chat_template", None):
             raise UserInputError("the bundle's tokenizer has no chat template; run without --chat")
         messages = [{"role": "system", "content": system}] if system is not None else []
@@ -85,6 +92,17 @@ class TextStream:
         self._context_start = self._emitted_end
         self._emitted_end = len(self._tokens)
         return text[len(known) :]
+
+
+def require_text(text: str, what: str) -> str:
+    """`text`, checked. Raises UserInputError for bytes of a command line that are not UTF-8."""
+    if not isinstance(text, str):
+        raise UserInputError(f"{what} must be a text, got {pictured(text)}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:  # Python keeps such bytes as lone surrogates
+        raise UserInputError(f"{what} is not UTF-8 text (character {error.start}); give it as UTF-8") from None
+    return text
 
 
 def has_tokenizer(bundle: Bundle) -> bool:

@@ -134,6 +134,22 @@ def test_the_bundle_runs_before_it_is_damaged(bundle: Path, capfd: pytest.Captur
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
 
 
+def test_bytes_that_are_not_utf_8_are_one_line_wherever_they_come_from(bundle: Path) -> None:
+    """In a process of its own, as a shell gives them."""
+    prompts = bundle.parent / "prompts.txt"
+    prompts.write_bytes(b"good\ncaf\xc3\n")
+    for given, message in (
+        (("-p", "caf\udcc3"), "the prompt is not UTF-8 text (character 3)"),
+        (("--prompts-file", prompts), f"{prompts} is not UTF-8 text (byte 8)"),
+        (("--ids", "\udcff"), "--ids takes integers separated by commas, got '\\udcff'"),
+        (("--prompts-file", "no\udcffwhere"), "there is no prompts file no\\udcffwhere"),
+    ):
+        done = run(*RUN_MODEL, "generate", bundle, *given)
+        assert (done.returncode, done.stdout) == (2, "")
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"run-model: {message}")
+
+
 def ids(count: int) -> str:
     return ",".join(["5"] * count)
 
@@ -145,6 +161,12 @@ def ids(count: int) -> str:
         (("-p", "a" * (CAPACITY + 1)), 1, "export with a larger --max-dec"),
         (("--ids", ""), 2, "the prompt of row 0 is empty"),
         (("-p", ""), 2, "the prompt of row 0 is empty"),
+        (("-p", "caf\udcc3"), 2, "the prompt is not UTF-8 text (character 3); give it as UTF-8"),
+        (("--ids", "5,1.5"), 2, "--ids takes integers separated by commas, got '5,1.5'"),
+        (("--ids", "1_0"), 2, "--ids takes integers separated by commas, got '1_0'"),
+        (("--ids", "٣"), 2, "--ids takes integers separated by commas, got '٣'"),
+        (("--ids", "9" * 5000), 2, "--ids takes integers separated by commas, got '99999"),
+        (("--ids", "9" * 18), 2, "the prompt of row 0 has token id 999999999999999999; ids are the integers 0..63"),
         (("--ids", "64"), 2, "ids are the integers 0..63"),
         (("--ids=-1",), 2, "ids are the integers 0..63"),
         (("--ids", "5", "--ids", "6"), 1, "the bundle runs at most 1 at once"),

@@ -203,6 +203,7 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
     [
         (["--plan-only"], "recipe: give a MODEL, or a named recipe with --recipe (see --list-recipes)"),
         (["--recipe", "nope"], "--recipe nope is unknown; available: t5-small"),
+        (["mod\udcffel"], "MODEL 'mod\\udcffel' is not UTF-8 text; rename the file or directory"),
         (["m", "--max-batch", "0"], "--max-batch 0 is not allowed; use a whole number of at least 1"),
         (["m", "--max-batch", "2147483648"], "--max-batch 2147483648 is not allowed; use a whole number of at most"),
         (["m", "--max-dec", "9" * 400], "... is not allowed; use a whole number of at most 2147483647"),

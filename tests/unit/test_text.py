@@ -132,3 +132,26 @@ def test_an_unreadable_tokenizer_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="cannot be loaded") as caught:
         load_text_codec(bundle_with_tokenizer(tmp_path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())
+def test_a_text_that_is_not_utf_8_is_refused_in_one_line(codec: TextCodec) -> None:
+    with pytest.raises(UserInputError) as refusal:
+        codec.encode("caf\udcc3")
+    assert str(refusal.value) == "the prompt is not UTF-8 text (character 3); give it as UTF-8"
+    assert codec.decode(codec.encode("café")) == "café"
+
+
+@pytest.mark.parametrize("text", [None, 3, b"caf"])
+def test_what_is_no_text_is_refused_in_one_line(text: object) -> None:
+    with pytest.raises(UserInputError, match="the prompt must be a text, got "):
+        CODECS["metaspace"].encode(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "system", "message"),
+    [("\udcff", None, "the prompt is not UTF-8 text"), ("hello", "\udcff", "the system text is not UTF-8 text")],
+)
+def test_a_chat_that_is_not_utf_8_is_refused_in_one_line(prompt: str, system: str | None, message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        TextCodec(byte_level_tokenizer(TEMPLATE)).encode_chat(prompt, system)
