@@ -118,7 +118,7 @@ class Recipe:
             max_dec=max_dec,
             max_draft=self.max_draft,
             prefill_chunk=self.prefill_chunk if self.prefill_chunk is not None else min(chunk, max_dec),
-            backends=self.backends,
+            backends=tuple(self.backends),
             attention=self.attention or "fused",
             quantize=self.quantize,
             dtype=self.dtype,

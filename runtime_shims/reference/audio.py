@@ -79,9 +79,9 @@ def read_mono(path: Path, cut: AudioCut, sampling_rate: int) -> Samples:
     try:
         with soundfile.SoundFile(str(path)) as sound:
             rate = sound.samplerate
-            first = min(round(cut.start * rate), sound.frames)
+            first = round(min(cut.start * rate, sound.frames))
             sound.seek(first)
-            wanted = -1 if cut.seconds is None else round(cut.seconds * rate)
+            wanted = -1 if cut.seconds is None else round(min(cut.seconds * rate, sound.frames))
             samples_NC = sound.read(wanted, dtype="float32", always_2d=True)
             total_seconds = sound.frames / rate
     except soundfile.SoundFileError as error:

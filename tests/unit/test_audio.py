@@ -106,6 +106,14 @@ def test_a_start_behind_the_end_is_refused(tmp_path: Path, features: SpeechFeatu
         features.of_file(path, AudioCut(5.0, None))
 
 
+def test_a_start_or_length_beyond_every_number_of_samples_is_no_overflow(tmp_path: Path) -> None:
+    path = tmp_path / "short.wav"
+    soundfile.write(path, tone(1.0), RATE)
+    with pytest.raises(UserInputError, match="lasts 1 s"):
+        read_mono(path, AudioCut(1e308, None), RATE)
+    assert len(read_mono(path, AudioCut(0.0, 1e308), RATE)) == RATE
+
+
 def test_a_missing_file_is_refused(tmp_path: Path, features: SpeechFeatures) -> None:
     with pytest.raises(UserInputError, match="no audio file"):
         features.of_file(tmp_path / "nothing.wav", EVERYTHING)

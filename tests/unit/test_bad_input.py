@@ -13,14 +13,20 @@ tests/unit/test_bad_input.py
     130  Ctrl-C half-way                       test_ctrl_c_while_lowering_leaves_nothing
 tests/unit/test_export_cli.py
     2    batch 0, values that mean nothing     test_a_wrong_argument_is_one_line_and_exit_code_2
+    2    seed or limit out of range            test_a_wrong_argument_is_one_line_and_exit_code_2
 tests/unit/test_pipeline.py
+    2    more memory than the machine has      test_an_export_larger_than_this_machine_is_refused_and_its_plan_is_not
+    1    memory that cannot be had             test_memory_that_cannot_be_had_after_all_is_one_line_and_leaves_nothing
     2    settings that nobody honours          test_plan_and_export_refuse_the_same_generation_settings
 tests/unit/test_model_spec_hub.py
     2    unknown id, the Hub answering         test_an_unknown_id_is_told_apart_from_no_network
 tests/unit/test_model_spec_source.py
     2    damaged weight file                   test_a_truncated_weight_file_is_one_line
     2    damaged config                        test_a_broken_config_is_one_line
+tests/unit/test_model_spec_refusals.py
+    2    heads that cannot be shared evenly    test_key_value_heads_that_query_heads_cannot_share_evenly_are_refused
 tests/unit/test_bundle_writer.py
+    2    output inside a bundle                test_an_output_inside_a_bundle_is_refused
     1    full disk while replacing a bundle    test_a_full_disk_keeps_the_old_bundle
     2    --force on what is no bundle          test_force_replaces_nothing_but_a_bundle
 tests/unit/test_bad_input_run.py
@@ -28,12 +34,18 @@ tests/unit/test_bad_input_run.py
     1    path outside, unknown key, new format  test_a_damaged_bundle_is_one_line_whatever_is_done_with_it
     1    step wider than its rings, claimed    test_a_wider_step_than_the_rings_were_sized_for_is_refused
     1    prompt longer than the capacity       test_a_request_that_does_not_fit_is_one_line
+    2    bytes that are not UTF-8              test_bytes_that_are_not_utf_8_are_one_line_wherever_they_come_from
+    1    program larger than memory            test_a_program_that_plans_more_memory_than_there_is_is_one_line
     2    empty prompt                          test_a_request_that_does_not_fit_is_one_line
     2    empty encoder input                   test_an_empty_encoder_input_is_one_line
     2    not a sound file                      test_a_file_that_is_not_sound_is_one_line
 tests/unit/test_audio.py
     0    sound at another rate: resampled      test_other_rates_are_resampled
+tests/unit/test_program_check.py
+    1    manifest edited consistently          test_a_manifest_edited_consistently_is_refused_when_its_program_is_loaded
 tests/unit/test_session_checks.py
+    2    rows that are no integers             test_prompts_that_are_no_rows_of_integers_are_refused
+    2    encoder lengths that are no integers  test_encoder_lengths_that_are_no_integers_are_refused
     1    step wider than its rings, asked for  test_a_step_that_makes_no_sense_is_refused
 tests/parity/test_run_model.py
     1    the same, of the program itself       test_a_step_larger_than_the_program_is_refused
@@ -75,7 +87,7 @@ def test_every_test_in_the_table_exists() -> None:
             tree = ast.parse(path.read_text(encoding="utf-8"))
             assert row[2] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, line
             rows += 1
-    assert rows == 25
+    assert rows == 35
 
 
 @pytest.fixture
