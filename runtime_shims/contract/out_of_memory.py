@@ -23,7 +23,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def memory_for(what: str, advice: str) -> Iterator[None]:
-    """Raise OutOfMemory, naming `what` needs the memory and what to do, when it cannot be had within."""
+    """Raise OutOfMemory when memory cannot be had within; `what` says what needs it, `advice` what to change."""
     try:
         yield
     except (MemoryError, RuntimeError, OSError) as error:
