@@ -55,6 +55,11 @@ class CacheLayer(nn.Module, CacheLayerMixin):
         lead = (self.rows, self.kv_heads, self.slots)
         return self.key_cache.view(*lead, -1), self.value_cache.view(*lead, -1)
 
+    def views_NSD(self) -> tuple[Tensor, Tensor]:
+        """Flat caches as `[B * K, S, D]`; views, never copies."""
+        lead = (self.rows * self.kv_heads, self.slots)
+        return self.key_cache.view(*lead, -1), self.value_cache.view(*lead, -1)
+
     @property
     def keys(self) -> Tensor:  # read directly by encoder-decoder models once `is_updated` is set
         return self.views_BKSD()[0]

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .cache_layer import CacheLayer
+
 MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
 
 
@@ -45,21 +47,24 @@ def flat_write(slots_bT: Tensor, written_bT: Tensor, kv_heads: int, slots: int) 
 
 
 def attend(
-    query_BHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float, softcap: float | None
+    query_BHTD: Tensor, keys: Tensor, values: Tensor, bias: Tensor, softcap: float | None, kv_heads: int
 ) -> Tensor:
-    """Attention over keys/values `[B, K, S, D]` with a float mask-and-bias `[B or 1, H or 1, T, S]` -> `[B, T, H, D]`.
+    """Attention of scaled queries over keys/values `[B * K, S, D]` -> `[B, T, H, D]`.
 
-    Scores are computed as keys x query, so that a cache is read in its own layout and never transposed.
+    bias is a float mask with any relative bias: `[B or 1, H or 1, T, S]` without groups (K = H), else as
+    `fold_groups` leaves it, `[B * K, G * T, S]`. Scores are computed as keys x query, so that a cache is read in its
+    own layout and never transposed.
     """
-    kv_heads, step_tokens = keys.shape[1], query_BHTD.shape[2]
-    folded_query = fold_groups(query_BHTD.contiguous() * scale, kv_heads)
-    scores = torch.bmm(keys.flatten(0, 1), folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
+    heads, step_tokens = query_BHTD.shape[1:3]
+    folded_query = fold_groups(query_BHTD.contiguous(), kv_heads)
+    scores = torch.bmm(keys, folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    scores = unfold_groups(scores, kv_heads, step_tokens) + bias_BHTS
-    weights = fold_groups(torch.softmax(scores, dim=-1), kv_heads)
-    out = torch.bmm(weights, values.flatten(0, 1))
-    return unfold_groups(out, kv_heads, step_tokens).transpose(1, 2).contiguous()
+    if heads == kv_heads:
+        weights = torch.softmax(scores.unflatten(0, (-1, heads)) + bias, dim=-1).flatten(0, 1)
+    else:
+        weights = torch.softmax(scores + bias, dim=-1)
+    return unfold_groups(torch.bmm(weights, values), kv_heads, heads, step_tokens).transpose(1, 2).contiguous()
 
 
 def fold_groups(tensor_BHTX: Tensor, kv_heads: int) -> Tensor:
@@ -67,20 +72,32 @@ def fold_groups(tensor_BHTX: Tensor, kv_heads: int) -> Tensor:
 
     Flattened a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
     """
+    if tensor_BHTX.shape[1] == kv_heads:
+        return tensor_BHTX.flatten(0, 1)
     return tensor_BHTX.unflatten(1, (kv_heads, -1)).flatten(2, 3).flatten(0, 1)
 
 
-def unfold_groups(tensor: Tensor, kv_heads: int, step_tokens: int) -> Tensor:
+def unfold_groups(tensor: Tensor, kv_heads: int, heads: int, step_tokens: int) -> Tensor:
     """`[B * K, G * T, X]` -> `[B, K * G, T, X]`."""
+    if heads == kv_heads:
+        return tensor.unflatten(0, (-1, kv_heads))
     return tensor.unflatten(1, (-1, step_tokens)).unflatten(0, (-1, kv_heads)).flatten(1, 2)
 
 
+def fold_mask(mask_BHTS: Tensor, kv_heads: int, heads: int) -> Tensor:
+    """A mask `[B, H or 1, T, S]` in the form that `attend` adds; with groups, made once for all layers of a step."""
+    if heads == kv_heads:
+        return mask_BHTS
+    return fold_groups(mask_BHTS.expand(-1, heads, -1, -1).contiguous(), kv_heads)
+
+
 def attend_cache(
-    query_bHTD: Tensor, keys: Tensor, values: Tensor, bias_BHTS: Tensor, scale: float, softcap: float | None
+    query_bHTD: Tensor, layer: CacheLayer, bias: Tensor, scale: float, softcap: float | None
 ) -> Tensor:
-    """`attend` for live rows over the whole of a cache -> `[b, T, H, D]`."""
-    query_BHTD = repeat_last_row(query_bHTD, keys.shape[0])
-    return attend(query_BHTD, keys, values, bias_BHTS, scale, softcap)[: query_bHTD.shape[0]]
+    """`attend` for live rows over the whole of a flat cache -> `[b, T, H, D]`."""
+    query_BHTD = repeat_last_row(query_bHTD * scale, layer.rows)
+    keys, values = layer.views_NSD()
+    return attend(query_BHTD, keys, values, bias, softcap, layer.kv_heads)[: query_bHTD.shape[0]]
 
 
 def repeat_last_row(tensor: Tensor, rows: int) -> Tensor:

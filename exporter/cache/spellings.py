@@ -88,10 +88,9 @@ class CoreSpelling:
         write = step.once(("write", layer.kv_heads, layer.slots), lambda: self._ring_write(call, written_bT))
         write(layer.key_cache, key)
         write(layer.value_cache, value)
-        mask_key = ("mask", layer.slots, layer.window, id(call.bias))
-        mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
-        keys, values = layer.views_BKSD()
-        out = core_form.attend_cache(query, keys, values, mask, call.scale, call.softcap)
+        mask_key = ("mask", layer.slots, layer.window, layer.kv_heads, query.shape[1], id(call.bias))
+        mask = step.once(mask_key, lambda: self._self_mask(call, query))
+        out = core_form.attend_cache(query, layer, mask, call.scale, call.softcap)
         return torch.where(written_bT[:, :, None, None], out, 0.0)
 
     def _ring_write(self, call: Attend, written_bT: Tensor) -> core_form.FlatWrite:
@@ -100,33 +99,45 @@ class CoreSpelling:
         slots_bT = torch.remainder(positions_bT, layer.slots)
         return core_form.flat_write(slots_bT, written_bT, layer.kv_heads, layer.slots)
 
-    def _self_mask(self, call: Attend, step_tokens: int) -> Tensor:
+    def _self_mask(self, call: Attend, query: Tensor) -> Tensor:
         layer, step = call.cache, call.step
         mask, distances = core_form.self_mask(
-            step.positions, step.step_lengths, step_tokens, layer.rows, layer.slots, layer.window
+            step.positions, step.step_lengths, query.shape[2], layer.rows, layer.slots, layer.window
         )
-        return mask if call.bias is None else mask + _bias(call.bias, distances)
+        mask = mask if call.bias is None else mask + _bias(call.bias, distances)
+        return core_form.fold_mask(mask, layer.kv_heads, query.shape[1])
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer, step = call.cache, call.step
-        mask = step.once("cross", lambda: core_form.length_mask(step.enc_lengths, layer.rows, layer.slots))
-        keys, values = layer.views_BKSD()
-        out = core_form.attend_cache(query, keys, values, mask, call.scale, call.softcap)
+        mask_key = ("cross", layer.kv_heads, query.shape[1])
+        mask = step.once(mask_key, lambda: self._cross_mask(call, query))
+        out = core_form.attend_cache(query, layer, mask, call.scale, call.softcap)
         return torch.where((step.enc_lengths > 0)[:, None, None, None], out, 0.0)
+
+    def _cross_mask(self, call: Attend, query: Tensor) -> Tensor:
+        layer = call.cache
+        mask = core_form.length_mask(call.step.enc_lengths, layer.rows, layer.slots)
+        if query.shape[1] != layer.kv_heads:
+            mask = mask.expand(-1, -1, query.shape[2], -1)
+        return core_form.fold_mask(mask, layer.kv_heads, query.shape[1])
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         step, places = call.step, query.shape[2]
         inside_bE = step.once("inside", lambda: torch.arange(places) < step.enc_lengths[:, None])
-        mask = step.once(("encoder", id(call.bias)), lambda: self._encoder_mask(call, inside_bE))
-        out = core_form.attend(query, key, value, mask, call.scale, call.softcap)
+        mask_key = ("encoder", key.shape[1], query.shape[1], id(call.bias))
+        mask = step.once(mask_key, lambda: self._encoder_mask(call, inside_bE, query, key.shape[1]))
+        keys, values = (tensor.contiguous().flatten(0, 1) for tensor in (key, value))
+        out = core_form.attend(query * call.scale, keys, values, mask, call.softcap, key.shape[1])
         return torch.where(inside_bE[:, :, None, None], out, 0.0)
 
-    def _encoder_mask(self, call: Attend, inside_bE: Tensor) -> Tensor:
-        mask = torch.where(inside_bE, 0.0, core_form.MASKED_SCORE)[:, None, None, :]
-        if call.bias is None:
-            return mask
-        places_E = torch.arange(inside_bE.shape[1])
-        return mask + _bias(call.bias, (places_E[:, None] - places_E[None, :])[None])
+    def _encoder_mask(self, call: Attend, inside_bE: Tensor, query: Tensor, kv_heads: int) -> Tensor:
+        mask, heads = torch.where(inside_bE, 0.0, core_form.MASKED_SCORE)[:, None, None, :], query.shape[1]
+        if call.bias is not None:
+            places_E = torch.arange(inside_bE.shape[1])
+            mask = mask + _bias(call.bias, (places_E[:, None] - places_E[None, :])[None])
+        elif heads != kv_heads:
+            mask = mask.expand(-1, -1, query.shape[2], -1)
+        return core_form.fold_mask(mask, kv_heads, heads)
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.cache, call.step

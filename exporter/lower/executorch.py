@@ -8,6 +8,7 @@ from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_
 
 from exporter.lower.executorch_memory import InPlaceMemoryPlanning, planned_bytes
 from exporter.lower.executorch_partition import partitioner_for
+from exporter.lower.lazy_graph_code import lazy_graph_code
 from exporter.lower.program_file import LoweredProgram
 from exporter.trace.trace import ExportedProgram
 from runtime_shims.contract.manifest import Attention
@@ -22,16 +23,17 @@ def lower_to_executorch(
     reinplace pass serves the core-operator form: one-index `index_put` becomes a write in place.
     """
     partitioners = {name: [partitioner_for(program)] for name, program in programs.items()}
-    edge = to_edge_transform_and_lower(
-        programs,
-        partitioner=partitioners if backend == "xnnpack" else None,
-        compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
-    )
-    program = edge.to_executorch(
-        ExecutorchBackendConfig(
-            memory_planning_pass=InPlaceMemoryPlanning(), run_reinplace_pass=attention == "portable"
+    with lazy_graph_code():
+        edge = to_edge_transform_and_lower(
+            programs,
+            partitioner=partitioners if backend == "xnnpack" else None,
+            compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
         )
-    )
+        program = edge.to_executorch(
+            ExecutorchBackendConfig(
+                memory_planning_pass=InPlaceMemoryPlanning(), run_reinplace_pass=attention == "portable"
+            )
+        )
     with path.open("wb") as file:
         program.write_to_file(file)
     planned = planned_bytes(program.executorch_program)

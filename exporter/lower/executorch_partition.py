@@ -1,25 +1,69 @@
-"""Which XNNPACK partitioner lowers a method, and why most need only one of its rewriting passes.
+"""Which XNNPACK partitioner lowers a method: ExecuTorch's own rules of what XNNPACK takes, grouped in linear time.
 
-XNNPACK's preprocessing runs 17 passes over every delegate, each of which traces the delegate again: with the 147
-delegates of an 18-layer model that is most of an export. Only programs with convolutions need them. For the others
-the backend's own `dqlinear_partitioner` specification keeps the one pass that matters here (matrix products with a
-bias become linear layers); clones are avoided by lowering without dim-order operators.
+Preprocessing. XNNPACK's 17 rewriting passes each trace a delegate again. Only programs with convolutions need them.
+For the others the backend's own `dqlinear_partitioner` specification keeps the one pass that matters here (matrix
+products with a bias become linear layers); clones are avoided by lowering without dim-order operators.
+
+Grouping. Nodes are grouped by level: how many times the longest path to a node has left XNNPACK. A path between two
+nodes of one level never leaves it, so no group can wait for itself, and no partition has more groups on a path. The
+partitioner's own grouping tries all pairs of nodes.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec
+from torch.fx import Graph, Node
+from torch.fx.passes.infra.partitioner import Partition
 
+from exporter.lower.executorch_forms import in_xnnpack_forms
 from exporter.trace.trace import ExportedProgram
 
 _LINEAR_PASS_ONLY = CompileSpec("dqlinear_partitioner", b"")
 
 
-def partitioner_for(program: ExportedProgram) -> XnnpackPartitioner:
+class LevelPartitioner(XnnpackPartitioner):
+    """XNNPACK's rules, with partitions by level."""
+
+    def transform_for_pre_decomposition(self, program: ExportedProgram) -> ExportedProgram:
+        """The program in operators that XNNPACK takes."""
+        return in_xnnpack_forms(super().transform_for_pre_decomposition(program))
+
+    def ops_to_not_decompose(self, program: ExportedProgram):
+        """Operators that XNNPACK takes whole. Without a filter by node, lowering needs one decomposition less.
+
+        An operator some of whose calls XNNPACK refuses is decomposed everywhere.
+        """
+        operators, takes = super().ops_to_not_decompose(program)
+        refused = {node.target for node in program.graph.nodes if node.target in operators and not takes(node)}
+        return [operator for operator in operators if operator not in refused], None
+
+    def generate_partitions(self, program: ExportedProgram) -> list[Partition]:
+        """Supported nodes grouped by level."""
+        supported = {node for group in self.get_matched_nodes_from_configs(program) for node in group}
+        return [Partition(id=level, nodes=nodes) for level, nodes in by_level(program.graph, supported).items()]
+
+
+def by_level(graph: Graph, supported: set[Node]) -> dict[int, list[Node]]:
+    """Supported nodes by how many times the longest path to them goes from a supported node to another one."""
+    level: dict[Node, int] = {}
+    groups: dict[int, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        inside = node in supported
+        level[node] = max(
+            (level[source] + (source in supported and not inside) for source in node.all_input_nodes), default=0
+        )
+        if inside:
+            groups[level[node]].append(node)
+    return groups
+
+
+def partitioner_for(program: ExportedProgram) -> LevelPartitioner:
     """The partitioner of one traced method."""
-    partitioner = XnnpackPartitioner()
+    partitioner = LevelPartitioner()
     if not has_convolution(program):
         backend = partitioner.delegation_spec.backend_id
         partitioner.delegation_spec = DelegationSpec(backend, [_LINEAR_PASS_ONLY])

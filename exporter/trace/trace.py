@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
+from torch.export.graph_signature import InputKind as InputKind  # for lowering, which adds constants
 
 from .live_nodes import drop_dead_nodes
 from .methods import Method
+from .shared_nodes import share_equal_nodes
 
 
 def trace_method(module: nn.Module, method: Method) -> ExportedProgram:
-    """Export one method, without dead code.
+    """Export one method, without dead code or work done twice.
 
     Non-strict: the model runs as Python, its hooks and registered attention included.
     """
@@ -28,6 +30,7 @@ def trace_method(module: nn.Module, method: Method) -> ExportedProgram:
     with torch.no_grad():
         program = export(module, samples, dynamic_shapes=shapes, strict=False)
     drop_dead_nodes(program)
+    share_equal_nodes(program)
     return program
 
 
