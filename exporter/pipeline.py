@@ -35,6 +35,7 @@ class ExportReport:
     planned_bytes: int
     logits_difference: float | None
     dropped_settings: tuple[str, ...]
+    assumed_settings: tuple[str, ...]
 
     def __str__(self) -> str:
         files = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.programs.items())
@@ -45,6 +46,9 @@ class ExportReport:
         )
         if self.dropped_settings:
             lines.append(f"decodes greedily; the checkpoint also asks for {', '.join(self.dropped_settings)}")
+        if self.assumed_settings:
+            assumed = ", ".join(self.assumed_settings)
+            lines.append(f"assumes {assumed}: the checkpoint leaves it open; set it in its generation_config.json")
         if self.logits_difference is None:
             lines.append("not verified")
         else:
@@ -178,6 +182,7 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
         planned_bytes=manifest.memory.planned_bytes,
         logits_difference=difference,
         dropped_settings=planned.rules.dropped,
+        assumed_settings=planned.rules.assumed,
     )
 
 

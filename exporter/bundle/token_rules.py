@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from transformers import GenerationConfig
 
-from exporter.bundle.whisper_prompt import whisper_prompt
+from exporter.bundle.whisper_prompt import DEFAULT_LANGUAGE, leaves_language_open, whisper_prompt
 from exporter.spec.faults import SpecError, raise_if_any
 from exporter.spec.model_spec import ModelSpec
 from runtime_shims.contract.manifest import ForcedToken, GenerationSettings, TokenRules
@@ -47,11 +47,12 @@ class GenerationSettingsError(SpecError):
 
 @dataclass(frozen=True)
 class Rules:
-    """What the manifest says about tokens, and the settings that were dropped on request."""
+    """What the manifest says about tokens; settings dropped on request, and settings assumed where none are given."""
 
     tokens: TokenRules
     generation: GenerationSettings
     dropped: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
 
 
 def rules_from(config: GenerationConfig, spec: ModelSpec, max_dec: int, *, greedy: bool = False) -> Rules:
@@ -78,7 +79,8 @@ def rules_from(config: GenerationConfig, spec: ModelSpec, max_dec: int, *, greed
         suppress=unique([*as_ids(config.suppress_tokens), *single_bad_words(config)]),
         begin_suppress=unique(as_ids(config.begin_suppress_tokens)),
     )
-    return Rules(tokens, GenerationSettings(max_new_tokens=max_new_tokens(config, len(start))), tuple(asked))
+    assumed = (f"language={DEFAULT_LANGUAGE}",) if leaves_language_open(config) else ()
+    return Rules(tokens, GenerationSettings(max_new_tokens(config, len(start))), tuple(asked), assumed)
 
 
 def unhonoured(config: GenerationConfig) -> list[str]:

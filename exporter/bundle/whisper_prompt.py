@@ -2,7 +2,7 @@
 
 The order of authority is transformers': `language` and `task` of the generation settings, then the older
 `forced_decoder_ids`. Where a multilingual checkpoint leaves the language open, stock transformers detects it
-from the sound; no runtime of this version does, so English is transcribed.
+from the sound; no runtime of this version does, so English is transcribed and the export says so.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ def whisper_prompt(config: GenerationConfig) -> list[int]:
     if prompt[-1:] != [no_timestamps]:
         prompt.append(no_timestamps)
     return [token for token in prompt if token is not None]
+
+
+def leaves_language_open(config: GenerationConfig) -> bool:
+    """Whether a multilingual checkpoint names no language, so that the default one is assumed."""
+    named = getattr(config, "language", None) is not None or next(iter(_from_forced_ids(config)), None) is not None
+    return bool(getattr(config, "is_multilingual", False)) and not named
 
 
 def _from_forced_ids(config: GenerationConfig) -> list[int | None]:

@@ -51,6 +51,7 @@ def exports(pytestconfig: pytest.Config, weights_cache: Path) -> Iterator[Export
         path.mkdir(parents=True, exist_ok=True)
         pytestconfig.stash[_exports] = Exports(path, weights_cache)
         yield pytestconfig.stash[_exports]
+        pytestconfig.stash[_exports].stop()
 
 
 @pytest.fixture(scope="session")

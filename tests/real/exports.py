@@ -10,9 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from tests.support.real import real_weights
@@ -57,30 +59,55 @@ class ExportRecord:
 
 
 class Exports:
-    """Bundles by (case, attention), made at first use below `directory` and kept as long as it is."""
+    """Bundles by (case, attention), made at first use below `directory` and kept as long as it is.
+
+    An export uses one core. Who will need several asks for them with `start` first, and they are made side by side.
+    """
 
     def __init__(self, directory: Path, weights: Path) -> None:
         """`weights` is where files made from packaged weights are kept."""
         self._directory = directory
         self._weights = weights
+        self._workers = ThreadPoolExecutor(max_workers=max(1, min(2, os.cpu_count() or 1)))
+        self._preparing = Lock()
+        self._begun: dict[tuple[str, str], Future[ExportRecord]] = {}
         self.records: dict[tuple[str, str], ExportRecord] = {}
 
+    def start(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Begin to make bundles that are not there yet, in this order."""
+        for key in keys:
+            if key not in self._begun:
+                self._begun[key] = self._workers.submit(self._make, *key)
+
+    def stop(self) -> None:
+        """Wait for exports that run, and begin no others."""
+        self._workers.shutdown(cancel_futures=True)
+
     def bundle(self, name: str, attention: str) -> Bundle:
-        """The bundle of `CASES[name]` with XNNPACK and one spelling of attention; hashes are checked."""
-        path = self._directory / f"{name}-{attention}.bundle"
+        """The bundle of `CASES[name]` with XNNPACK and one spelling of attention; hashes are checked once."""
+        key = (name, attention)
+        self.start([key])
+        check_hashes = key not in self.records
+        self.records[key] = self._begun[key].result()
+        return read_bundle(self._path(name, attention), check_hashes=check_hashes)
+
+    def _path(self, name: str, attention: str) -> Path:
+        return self._directory / f"{name}-{attention}.bundle"
+
+    def _make(self, name: str, attention: str) -> ExportRecord:
+        path = self._path(name, attention)
         record_path = path.with_suffix(".json")
-        if (name, attention) not in self.records:
-            if not record_path.is_file():
-                record = self._export(name, attention, path)
-                record_path.write_text(json.dumps(asdict(record)), encoding="utf-8")
-            self.records[name, attention] = ExportRecord(**json.loads(record_path.read_text("utf-8")))
-            return read_bundle(path)
-        return read_bundle(path, check_hashes=False)
+        if not record_path.is_file():
+            record = self._export(name, attention, path)
+            record_path.write_text(json.dumps(asdict(record)), encoding="utf-8")
+        return ExportRecord(**json.loads(record_path.read_text("utf-8")))
 
     def _export(self, name: str, attention: str, path: Path) -> ExportRecord:
         case = CASES[name]
         options = [*case.options, "--attention", attention, "--backend", "xnnpack"]
-        command = [script("export-model"), case.model(self._weights), *options, "--json", "-o", str(path)]
+        with self._preparing:
+            model = case.model(self._weights)
+        command = [script("export-model"), model, *options, "--json", "-o", str(path)]
         measured = run_measured(command)
         report = json.loads(measured.printed)
         return ExportRecord(

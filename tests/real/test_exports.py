@@ -13,6 +13,11 @@ pytestmark = pytest.mark.real
 LARGEST_FILE = {"fused": 1.03, "portable": 1.7}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _all_are_made_side_by_side(exports: Exports) -> None:
+    exports.start((name, attention) for attention in SPELLINGS for name in CASES)
+
+
 @pytest.mark.parametrize("attention", SPELLINGS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_file_is_as_large_as_its_weights_and_an_export_holds_few_copies(

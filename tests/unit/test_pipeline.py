@@ -155,7 +155,7 @@ def report(**changes: Any) -> ExportReport:
         "bundle": "x.bundle", "kind": "decoder_only", "attention": "fused",
         "programs": {"model.xnnpack.pte": 2_000_000, "model.portable.pte": 1_500_000},
         "weights_bytes": 1_400_000, "cache_bytes": 10_400, "planned_bytes": 22_400,
-        "logits_difference": 1.9e-06, "dropped_settings": (),
+        "logits_difference": 1.9e-06, "dropped_settings": (), "assumed_settings": (),
     }  # fmt: skip
     return ExportReport(**(values | changes))
 
@@ -168,7 +168,9 @@ def test_a_report_says_what_was_written_what_it_takes_and_what_was_proved() -> N
     ]
 
 
-def test_a_report_does_not_hide_what_was_skipped_or_dropped() -> None:
-    text = str(report(logits_difference=None, dropped_settings=("do_sample=True", "num_beams=4")))
+def test_a_report_does_not_hide_what_was_skipped_dropped_or_assumed() -> None:
+    settings = {"dropped_settings": ("do_sample=True", "num_beams=4"), "assumed_settings": ("language=en",)}
+    text = str(report(logits_difference=None, **settings))
+    assert "assumes language=en: the checkpoint leaves it open" in text
     assert "not verified" in text
     assert "decodes greedily; the checkpoint also asks for do_sample=True, num_beams=4" in text

@@ -140,6 +140,27 @@ def test_a_multilingual_whisper_names_language_and_task(settings: dict[str, Any]
 
 
 @pytest.mark.parametrize(
+    ("settings", "assumed"),
+    [
+        ({}, ("language=en",)),
+        ({"task": "translate"}, ("language=en",)),
+        ({"forced_decoder_ids": [[1, None], [2, 51]]}, ("language=en",)),
+        ({"forced_decoder_ids": [[1, 42], [2, 50]]}, ()),
+        ({"language": "de"}, ()),
+    ],
+)
+def test_a_language_that_the_checkpoint_leaves_open_is_named_as_assumed(
+    settings: dict[str, Any], assumed: tuple[str, ...]
+) -> None:
+    assert rules_of("whisper", **(MULTILINGUAL | settings)).assumed == assumed
+
+
+def test_an_english_whisper_assumes_nothing() -> None:
+    spec = ModelSpec.from_config(CASES["whisper"].config())
+    assert rules_from(build("whisper").generation_config, spec, 128).assumed == ()
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"language": "klingon"}, r"language <\|klingon\|> has no token in this checkpoint; it has <\|de\|>"),
