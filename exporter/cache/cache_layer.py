@@ -25,7 +25,7 @@ class CacheLayer(nn.Module, CacheLayerMixin):
     """
 
     is_compileable = True
-    is_croppable = True
+    is_croppable = False  # the cursor takes tokens back; a layer does not know how far is too far
 
     def __init__(
         self,
