@@ -1,7 +1,8 @@
 """Operators that XNNPACK does not take, in terms of one it does: matrix products with a constant matrix.
 
 A mean in every norm and two slices in every rotation cut a layer into a dozen delegates; written as products with
-a row of 1/C and with a signed permutation, everything between two attentions is one delegate.
+a row of 1/C and with a signed permutation, everything between two attentions is one delegate. What depends on weights
+alone (the `1 + weight` of a norm) is computed here once instead of in every step.
 
 Shape legend: C the size of the last dimension.
 """
@@ -15,10 +16,13 @@ import torch
 from executorch.backends.transforms.utils import create_constant_placeholder
 from torch import Tensor
 from torch.fx import Node
+from torch.fx.node import map_arg
 
+from exporter.trace.shared_nodes import has_schema, written_tensors
 from exporter.trace.trace import ExportedProgram, InputKind
 
 _ATEN = torch.ops.aten
+LARGEST_FOLDED = 1 << 16  # elements; what is large is a weight, and stays one
 LARGEST_ROTATION = 256  # a larger permutation costs more to read than its slices cost to copy
 
 
@@ -28,6 +32,7 @@ def in_xnnpack_forms(program: ExportedProgram) -> ExportedProgram:
     changed._graph_module = copy.deepcopy(program.graph_module)
     changed._graph_signature = copy.deepcopy(program.graph_signature)
     changed._state_dict, changed._constants = dict(program.state_dict), dict(program.constants)
+    fold_constants(changed)
     for node in list(changed.graph.nodes):
         if is_row_mean(node):
             size = last_size(node.args[0])
@@ -39,6 +44,39 @@ def in_xnnpack_forms(program: ExportedProgram) -> ExportedProgram:
     changed.graph.eliminate_dead_code()
     changed.graph_module.recompile()
     return changed
+
+
+def fold_constants(program: ExportedProgram) -> None:
+    """Small results of weights and constants alone become constants."""
+    known = stored_tensors(program)
+    for node in program.graph.nodes:
+        if is_foldable(node) and all(source in known for source in node.all_input_nodes):
+            known[node] = node.target(*map_arg(node.args, known.get), **map_arg(node.kwargs, known.get))
+    for node in [node for node in known if node.op == "call_function"]:
+        if any(user not in known for user in node.users):
+            constant = _constant(program, f"folded_{node.name}", known[node].contiguous())
+            for user in [user for user in node.users if user not in known]:
+                user.replace_input_with(node, constant)
+
+
+def stored_tensors(program: ExportedProgram) -> dict[Node, Tensor]:
+    """Parameters, constants and buffers that are not written, by placeholder."""
+    signature, written = program.graph_signature, written_tensors(program)
+    names = signature.inputs_to_parameters | signature.inputs_to_buffers | signature.inputs_to_lifted_tensor_constants
+    stored = program.state_dict | program.constants
+    return {
+        node: stored[names[node.name]]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in names and node not in written
+    }
+
+
+def is_foldable(node: Node) -> bool:
+    """A call of tensors alone with a small result of static shape."""
+    value = node.meta.get("val")
+    if not has_schema(node) or not node.all_input_nodes or not isinstance(value, Tensor):
+        return False
+    return all(isinstance(size, int) for size in value.shape) and value.numel() <= LARGEST_FOLDED
 
 
 def half_rotation(size: int) -> Tensor:
@@ -88,12 +126,16 @@ def last_size(node: Node) -> int:
 
 def _replace(program: ExportedProgram, node: Node, source: Node, name: str, matrix: Tensor) -> None:
     """`node` becomes `linear(source, matrix)`; one constant serves all nodes of a size."""
-    graph = program.graph
-    first = next(iter(graph.nodes))
-    with graph.inserting_before(first):
-        weight = create_constant_placeholder(program, graph, name, InputKind.BUFFER, matrix, persistent_buffer=True)
-    with graph.inserting_before(node):
-        product = graph.call_function(_ATEN.linear.default, (source, weight))
+    weight = _constant(program, name, matrix)
+    with program.graph.inserting_before(node):
+        product = program.graph.call_function(_ATEN.linear.default, (source, weight))
     product.meta = {key: node.meta[key] for key in ("val", "stack_trace") if key in node.meta}
     node.replace_all_uses_with(product)
-    graph.erase_node(node)
+    program.graph.erase_node(node)
+
+
+def _constant(program: ExportedProgram, name: str, value: Tensor) -> Node:
+    """The placeholder of a constant of this name, made at its first use."""
+    graph = program.graph
+    with graph.inserting_before(next(iter(graph.nodes))):
+        return create_constant_placeholder(program, graph, name, InputKind.BUFFER, value, persistent_buffer=True)

@@ -89,6 +89,29 @@ def test_what_only_looks_like_one_of_them_is_left_alone(compute: Callable[[Tenso
     assert operators(in_xnnpack_forms(program)) == operators(program)
 
 
+class Scaled(nn.Module):
+    """A norm's scale, with a state that is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(8.0), requires_grad=False)
+        self.register_buffer("state", torch.ones(8))
+
+    def forward(self, values: Tensor) -> Tensor:
+        self.state.copy_(values[0])
+        return values * (1.0 + self.weight) * (1.0 + self.state)
+
+
+def test_what_depends_on_weights_alone_is_computed_once_and_state_is_not() -> None:
+    program = export(Scaled(), (torch.full((3, 8), 2.0),), strict=False)
+    changed = in_xnnpack_forms(program)
+    assert operators(program).count("aten.add.Tensor") == 2
+    assert operators(changed).count("aten.add.Tensor") == 1
+    assert any(torch.equal(value, torch.arange(8.0) + 1) for value in changed.state_dict.values())
+    values = torch.full((3, 8), 2.0)
+    assert torch.equal(changed.module()(values), Scaled()(values))
+
+
 def test_a_rotation_matrix_rotates_by_a_quarter_turn() -> None:
     matrix = half_rotation(6)
     torch.testing.assert_close(matrix @ matrix, -torch.eye(6))
