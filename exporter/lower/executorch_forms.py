@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from exporter.trace.graph_checks import caches_of
 from exporter.trace.shared_nodes import has_schema, written_tensors
 from exporter.trace.trace import ExportedProgram, InputKind
 
@@ -60,14 +61,16 @@ def fold_constants(program: ExportedProgram) -> None:
 
 
 def stored_tensors(program: ExportedProgram) -> dict[Node, Tensor]:
-    """Parameters, constants and buffers that are not written, by placeholder."""
+    """Parameters, constants and buffers that no method writes, by placeholder: `encode` writes what `decode` reads."""
     signature, written = program.graph_signature, written_tensors(program)
+    caches = caches_of(program)
     names = signature.inputs_to_parameters | signature.inputs_to_buffers | signature.inputs_to_lifted_tensor_constants
     stored = program.state_dict | program.constants
     return {
         node: stored[names[node.name]]
         for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in names and node not in written
+        if node.op == "placeholder" and node.name in names
+        if node not in written and names[node.name] not in caches
     }
 
 

@@ -112,6 +112,24 @@ def test_what_depends_on_weights_alone_is_computed_once_and_state_is_not() -> No
     assert torch.equal(changed.module()(values), Scaled()(values))
 
 
+class ReadsCache(nn.Module):
+    """Reads a cache that another method of the program writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Module()
+        self.layer.register_buffer("key_cache", torch.zeros(2, 4))
+
+    def forward(self, values: Tensor) -> Tensor:
+        return values @ self.layer.key_cache.view(8, 1)
+
+
+def test_a_cache_that_another_method_writes_is_not_a_constant() -> None:
+    changed = in_xnnpack_forms(export(ReadsCache(), (torch.ones(3, 8),), strict=False))
+    assert list(changed.state_dict) == ["layer.key_cache"]
+    assert "aten.view.default" in operators(changed)
+
+
 def test_a_rotation_matrix_rotates_by_a_quarter_turn() -> None:
     matrix = half_rotation(6)
     torch.testing.assert_close(matrix @ matrix, -torch.eye(6))
