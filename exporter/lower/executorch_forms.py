@@ -10,6 +10,7 @@ Shape legend: C the size of the last dimension.
 from __future__ import annotations
 
 import copy
+import re
 import sys
 
 import torch
@@ -36,8 +37,7 @@ def in_xnnpack_forms(program: ExportedProgram) -> ExportedProgram:
     fold_constants(changed)
     for node in list(changed.graph.nodes):
         if is_row_mean(node):
-            size = last_size(node.args[0])
-            _replace(changed, node, node.args[0], f"mean_of_{size}", torch.full((1, size), 1.0 / size))
+            _replace_mean(changed, node)
         elif is_half_rotation(node):
             source, size = node.args[0][1].args[0], last_size(node)
             if size <= LARGEST_ROTATION:
@@ -105,14 +105,14 @@ def is_half_rotation(node: Node) -> bool:
         return False
     upper, lower = node.args[0]
     rank, size = node.meta["val"].dim(), last_size(node)
-    if node.args[1] % rank != rank - 1 or not isinstance(size, int) or upper.target != _ATEN.neg.default:
+    if node.args[1] % rank != rank - 1 or not isinstance(size, int) or size % 2 or upper.target != _ATEN.neg.default:
         return False
     upper = upper.args[0]
     return is_slice(upper, size // 2, size) and is_slice(lower, 0, size // 2) and upper.args[0] is lower.args[0]
 
 
 def is_slice(node: Node, start: int, end: int) -> bool:
-    """`x[..., start:end]` with step 1, where x ends at `end` or later."""
+    """`x[..., start:end]` with step 1, of an x whose two halves are cut."""
     if node.target != _ATEN.slice.Tensor or len(node.args) != 4:
         return False
     source, dim, given_start, given_end = node.args
@@ -120,18 +120,39 @@ def is_slice(node: Node, start: int, end: int) -> bool:
     if dim % value.dim() != value.dim() - 1 or not isinstance(given_end, int):
         return False
     size = value.shape[-1]
-    return (given_start or 0) == start and (size if given_end == sys.maxsize else given_end) == end
+    cut = ((given_start or 0), size if given_end == sys.maxsize else given_end)
+    return cut == (start, end) and size == 2 * (end - start)
 
 
 def last_size(node: Node) -> int:
     return node.meta["val"].shape[-1]
 
 
-def _replace(program: ExportedProgram, node: Node, source: Node, name: str, matrix: Tensor) -> None:
-    """`node` becomes `linear(source, matrix)`; one constant serves all nodes of a size."""
+def _replace_mean(program: ExportedProgram, node: Node) -> None:
+    """A mean, and the epsilon that a norm adds to it as the product's bias."""
+    size, added = last_size(node.args[0]), next(iter(node.users), node)
+    row = torch.full((1, size), 1.0 / size)
+    if len(node.users) == 1 and is_scalar_sum(added):
+        value = float(added.args[1])
+        epsilon = _constant(program, f"epsilon_{re.sub(r'[^0-9a-f]', '_', value.hex())}", torch.tensor([value]))
+        _replace(program, added, node.args[0], f"mean_of_{size}", row, epsilon)
+        program.graph.erase_node(node)
+    else:
+        _replace(program, node, node.args[0], f"mean_of_{size}", row)
+
+
+def is_scalar_sum(node: Node) -> bool:
+    """`x + number`."""
+    return node.target == _ATEN.add.Tensor and len(node.args) == 2 and isinstance(node.args[1], (int, float))
+
+
+def _replace(
+    program: ExportedProgram, node: Node, source: Node, name: str, matrix: Tensor, bias: Node | None = None
+) -> None:
+    """`node` becomes `linear(source, matrix, bias)`; one constant serves all nodes of a size."""
     weight = _constant(program, name, matrix)
     with program.graph.inserting_before(node):
-        product = program.graph.call_function(_ATEN.linear.default, (source, weight))
+        product = program.graph.call_function(_ATEN.linear.default, (source, weight, *([bias] if bias else [])))
     product.meta = {key: node.meta[key] for key in ("val", "stack_trace") if key in node.meta}
     node.replace_all_uses_with(product)
     program.graph.erase_node(node)

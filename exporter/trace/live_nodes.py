@@ -7,6 +7,7 @@ value projections are wanted; with the rest left in, their weights would be stor
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 
 from torch.export import ExportedProgram
@@ -48,7 +49,9 @@ def viewed(node: Node) -> Node:
 
 
 def returns_an_argument(node: Node) -> bool:
-    """Whether the operator's schema says that its result shares memory with its first argument."""
+    """Whether a result shares memory with the first argument: by the operator's schema, or as one of its results."""
+    if node.target is operator.getitem:
+        return True
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(result.alias_info is not None for result in schema.returns)
 

@@ -44,7 +44,9 @@ def written_tensors(program: ExportedProgram) -> set[Node]:
 
 def has_schema(node: Node) -> bool:
     """Whether the call is an ATen operator without random numbers; those of equal arguments are equal."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+        return False
+    return torch.Tag.nondeterministic_seeded not in node.target.tags
 
 
 def is_empty_cast(node: Node) -> bool:
@@ -64,4 +66,4 @@ def _hashable(value) -> Hashable:
         return tuple(_hashable(item) for item in value)
     if isinstance(value, dict):
         return tuple((key, _hashable(item)) for key, item in sorted(value.items()))
-    return (type(value), value)
+    return (type(value), repr(value) if isinstance(value, float) else value)  # 0.0 and -0.0 are equal numbers

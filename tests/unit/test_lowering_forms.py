@@ -15,6 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from exporter.lower.executorch_forms import half_rotation, in_xnnpack_forms
 from exporter.lower.executorch_partition import by_level
 from exporter.lower.lazy_graph_code import lazy_graph_code
+from exporter.trace.shared_nodes import share_equal_nodes
 
 
 class Computes(nn.Module):
@@ -53,7 +54,7 @@ def test_a_mean_and_a_rotation_become_products_with_equal_results(
 ) -> None:
     program = traced(compute, size)
     changed = in_xnnpack_forms(program)
-    assert not {"aten.mean.dim", "aten.cat.default", "aten.slice.Tensor"} & set(operators(changed))
+    assert not {"aten.mean.dim", "aten.cat.default", "aten.slice.Tensor", "aten.add.Scalar"} & set(operators(changed))
     values = torch.randn(5, size, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(changed.module()(values), compute(values), rtol=1e-6, atol=1e-6)
 
@@ -66,9 +67,21 @@ def test_the_program_that_was_given_stays_as_it_was() -> None:
     assert not program.state_dict
 
 
+def test_a_norms_epsilon_is_the_bias_of_its_mean_and_not_of_a_mean_that_is_used_twice() -> None:
+    changed = in_xnnpack_forms(traced(norm))
+    assert "aten.add.Tensor" not in operators(changed)
+    assert [float(value) for name, value in changed.state_dict.items() if "epsilon" in name] == [pytest.approx(1e-6)]
+    twice = traced(lambda values: (values.mean(-1, keepdim=True) + 2.0) * values.mean(-1, keepdim=True))
+    share_equal_nodes(twice)
+    values = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
+    mean = values.mean(-1, keepdim=True)
+    torch.testing.assert_close(in_xnnpack_forms(twice).module()(values), (mean + 2) * mean)
+    assert operators(in_xnnpack_forms(twice)).count("aten.add.Tensor") == 1
+
+
 def test_nodes_of_one_size_share_their_constant() -> None:
     changed = in_xnnpack_forms(traced(lambda values: norm(norm(values)) + rotate(rotate(values))))
-    assert sorted(changed.state_dict) == ["mean_of_8", "rotate_half_of_8"]
+    assert [name for name in sorted(changed.state_dict) if "epsilon" not in name] == ["mean_of_8", "rotate_half_of_8"]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +93,8 @@ def test_nodes_of_one_size_share_their_constant() -> None:
         lambda values: torch.cat((values[..., 4:], values[..., :4]), dim=-1),
         lambda values: torch.cat((-values[..., 4:], values[..., :3]), dim=-1),
         lambda values: torch.cat((-values[..., 2:6], values[..., :4]), dim=-1),
+        lambda values: torch.cat((-values[..., 2:4], values[..., :2]), dim=-1),
+        lambda values: torch.cat((-values[..., 4:7], values[..., :4]), dim=-1),
         lambda values: torch.cat((-values[..., 4:], (values + 1)[..., :4]), dim=-1),
         lambda values: torch.cat((-values[..., :4], values[..., 4:]), dim=-1),
     ],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram, export
 
+from exporter.trace.live_nodes import drop_dead_nodes
 from exporter.trace.shared_nodes import share_equal_nodes
 
 
@@ -56,3 +58,42 @@ def test_a_cast_that_changes_the_type_stays() -> None:
     casts = [node for node in program.graph.nodes if str(node.target) == "aten.to.dtype"]
     assert len(casts) == 1
     assert program.module()(torch.ones(4)).dtype == torch.float64
+
+
+class ReadsAroundAWrite(nn.Module):
+    """Reads a state before and after one of its parts is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.full((4,), 2.0))
+
+    def forward(self, values: Tensor) -> Tensor:
+        first, _ = self.state.split(2)
+        before = self.state * 2
+        first.add_(values)
+        return before + 10 * (self.state * 2)
+
+
+def test_a_write_through_one_of_several_views_is_a_write() -> None:
+    program = export(ReadsAroundAWrite(), (torch.ones(2),), strict=False)
+    drop_dead_nodes(program)
+    share_equal_nodes(program)
+    assert torch.equal(program.module()(torch.ones(2)), ReadsAroundAWrite()(torch.ones(2)))
+
+
+@pytest.mark.parametrize(
+    ("compute", "operator", "calls"),
+    [
+        (lambda values: torch.rand(3) - torch.rand(3) + values, "aten.rand.default", 2),
+        (lambda values: torch.where(values > 0, 0.0, values) / torch.where(values > 0, -0.0, values), "where", 2),
+    ],
+)
+def test_random_numbers_and_signed_zeros_are_not_equal(compute, operator: str, calls: int) -> None:
+    class Computes(nn.Module):
+        def forward(self, values: Tensor) -> Tensor:
+            return compute(values)
+
+    program = export(Computes(), (torch.ones(3),), strict=False)
+    share_equal_nodes(program)
+    found = [node for node in program.graph.nodes if operator in str(node.target) and node.op == "call_function"]
+    assert len(found) == calls
