@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from transformers import GenerationConfig
 
+from exporter.bundle.token_ids import pad_ids, token_id_faults
 from exporter.bundle.whisper_prompt import DEFAULT_LANGUAGE, leaves_language_open, whisper_prompt
 from exporter.spec.faults import SpecError, raise_if_any
 from exporter.spec.model_spec import ModelSpec
@@ -42,7 +43,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 
 
 class GenerationSettingsError(SpecError):
-    """Settings that no runtime of this version honours."""
+    """Settings that no runtime of this version honours, or that name tokens which do not exist."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ def rules_from(config: GenerationConfig, spec: ModelSpec, max_dec: int, *, greed
         greedy: decode greedily whatever the checkpoint asks for; the settings dropped are listed.
 
     Raises:
-        GenerationSettingsError: names every setting that is not honoured.
+        GenerationSettingsError: names every setting that is not honoured, or every one that is no token.
     """
+    raise_if_any(GenerationSettingsError, "generation settings", token_id_faults(config, spec))
     asked = unhonoured(config)
     if not greedy:
         advice = [*asked, "give --greedy to decode greedily without them"] if asked else []
@@ -73,7 +75,7 @@ def rules_from(config: GenerationConfig, spec: ModelSpec, max_dec: int, *, greed
     tokens = TokenRules(
         vocab_size=spec.vocab_size,
         eos=unique(as_ids(config.eos_token_id)),
-        pad=first(as_ids(config.pad_token_id)),
+        pad=first(as_ids(pad_ids(config))),
         start=start,
         forced=tuple(token for token in forced_tokens(config, start) if token.position < max_dec),
         suppress=unique([*as_ids(config.suppress_tokens), *single_bad_words(config)]),
@@ -105,7 +107,7 @@ def start_tokens(config: GenerationConfig, spec: ModelSpec) -> tuple[int, ...]:
     if start == [None]:
         raise GenerationSettingsError("generation settings", ["decoder_start_token_id is missing"])
     if spec.kind == "speech_seq2seq":
-        start += whisper_prompt(config)
+        start += whisper_prompt(config, spec.vocab_size)
     return tuple(token for token in start if token is not None)
 
 

@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
 
 from exporter.spec.faults import SpecError
+from runtime_shims.contract.integers import as_integer, pictured
 
 DEFAULT_LANGUAGE, DEFAULT_TASK = "en", "transcribe"
 
@@ -19,8 +20,8 @@ class WhisperPromptError(SpecError):
     """A language or task that the checkpoint names and has no token for."""
 
 
-def whisper_prompt(config: GenerationConfig) -> list[int]:
-    """The tokens after start-of-transcript. English-only checkpoints: just the one for no timestamps.
+def whisper_prompt(config: GenerationConfig, vocab_size: int) -> list[int]:
+    """The tokens after start-of-transcript, all below `vocab_size`. English-only: just the one for no timestamps.
 
     Raises:
         WhisperPromptError: names the setting and what the checkpoint has.
@@ -29,12 +30,12 @@ def whisper_prompt(config: GenerationConfig) -> list[int]:
     if getattr(config, "is_multilingual", False):
         language = getattr(config, "language", None)
         if language is not None or not prompt or prompt[0] is None:
-            prompt[:1] = [_language_token(config, language or DEFAULT_LANGUAGE)]
+            prompt[:1] = [_language_token(config, language or DEFAULT_LANGUAGE, vocab_size)]
         tasks = _table(config, "task_to_id")
         task = getattr(config, "task", None)
         if task is not None or not set(prompt) & set(tasks.values()):
             kept = [token for token in prompt if token not in tasks.values()]
-            prompt = [*kept[:1], _entry(tasks, "task", task or DEFAULT_TASK), *kept[1:]]
+            prompt = [*kept[:1], _entry(tasks, "task", task or DEFAULT_TASK, vocab_size), *kept[1:]]
     no_timestamps = getattr(config, "no_timestamps_token_id", None)
     if prompt[-1:] != [no_timestamps]:
         prompt.append(no_timestamps)
@@ -58,11 +59,11 @@ def _from_forced_ids(config: GenerationConfig) -> list[int | None]:
     return run
 
 
-def _language_token(config: GenerationConfig, language: str) -> int:
+def _language_token(config: GenerationConfig, language: str, vocab_size: int) -> int:
     """The token of a language given as `de`, `german` or `<|de|>`."""
     name = language.lower()
     code = name if name.startswith("<|") else f"<|{TO_LANGUAGE_CODE.get(name, name)}|>"
-    return _entry(_table(config, "lang_to_id"), "language", code)
+    return _entry(_table(config, "lang_to_id"), "language", code, vocab_size)
 
 
 def _table(config: GenerationConfig, name: str) -> dict[str, int]:
@@ -73,8 +74,13 @@ def _table(config: GenerationConfig, name: str) -> dict[str, int]:
     return dict(table)
 
 
-def _entry(table: dict[str, int], setting: str, key: str) -> int:
+def _entry(table: dict[str, int], setting: str, key: str, vocab_size: int) -> int:
     if key not in table:
         fault = f"{setting} {key} has no token in this checkpoint; it has {', '.join(sorted(table))}"
         raise WhisperPromptError("generation settings", [fault])
-    return int(table[key])
+    token = as_integer(table[key])
+    if token is None or not 0 <= token < vocab_size:
+        fault = f"the token {pictured(table[key])} of {setting} {key} is not in the vocabulary"
+        advice = f"use ids 0..{vocab_size - 1}, in the checkpoint's generation_config.json"
+        raise WhisperPromptError("generation settings", [f"{fault}; {advice}"])
+    return token

@@ -18,6 +18,7 @@ tests/unit/test_pipeline.py
     2    more memory than the machine has      test_an_export_larger_than_this_machine_is_refused_and_its_plan_is_not
     1    memory that cannot be had             test_memory_that_cannot_be_had_after_all_is_one_line_and_leaves_nothing
     2    settings that nobody honours          test_plan_and_export_refuse_the_same_generation_settings
+    2    settings that name no token           test_settings_that_name_no_token_are_refused_before_weights_are_read
 tests/unit/test_model_spec_hub.py
     2    unknown id, the Hub answering         test_an_unknown_id_is_told_apart_from_no_network
 tests/unit/test_model_spec_source.py
@@ -87,7 +88,7 @@ def test_every_test_in_the_table_exists() -> None:
             tree = ast.parse(path.read_text(encoding="utf-8"))
             assert row[2] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, line
             rows += 1
-    assert rows == 35
+    assert rows == 36
 
 
 @pytest.fixture

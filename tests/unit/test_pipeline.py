@@ -64,6 +64,17 @@ def test_plan_and_export_refuse_the_same_generation_settings(
     assert not (tmp_path / "never.bundle").exists()
 
 
+@pytest.mark.parametrize("value", [9999, "x"])
+def test_settings_that_name_no_token_are_refused_before_weights_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], no_weights: None, value: object
+) -> None:
+    model = checkpoint(tmp_path / "model", eos_token_id=value)
+    for more in (["--plan-only"], ["-o", str(tmp_path / "never.bundle")], ["--plan-only", "--greedy"]):
+        assert main([model, "--max-dec", "24", *more]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"export-model: generation settings: eos_token_id {value!r} is no token of the voc")
+
+
 def test_a_plan_with_greedy_goes_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = checkpoint(tmp_path / "sampler", do_sample=True)
     assert main([model, "--max-dec", "24", "--greedy", "--plan-only"]) == 0

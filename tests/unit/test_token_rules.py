@@ -174,6 +174,74 @@ def test_a_language_or_task_without_a_token_is_one_line(settings: dict[str, Any]
         rules_of("whisper", **(MULTILINGUAL | settings))
 
 
+@pytest.mark.parametrize("table", ["lang_to_id", "task_to_id"])
+@pytest.mark.parametrize("token", [9999, -1, "x"])
+def test_a_language_or_task_whose_token_is_not_in_the_vocabulary_is_one_line(table: str, token: object) -> None:
+    key = "<|en|>" if table == "lang_to_id" else "transcribe"
+    with pytest.raises(ValueError, match=f"{token!r} of (language|task) .* use ids 0..63"):
+        rules_of("whisper", **(MULTILINGUAL | {table: MULTILINGUAL[table] | {key: token}}))
+
+
+NO_TOKENS: list[tuple[str, str, Any, str]] = [
+    ("llama", "eos_token_id", 9999, "9999"),
+    ("llama", "eos_token_id", -1, "-1"),
+    ("llama", "eos_token_id", "x", "'x'"),
+    ("llama", "eos_token_id", [1, 64], "64"),
+    ("llama", "eos_token_id", True, "True"),
+    ("llama", "pad_token_id", 64, "64"),
+    ("llama", "pad_token_id", -2, "-2"),
+    ("llama", "suppress_tokens", [3, 99999], "99999"),
+    ("llama", "begin_suppress_tokens", [1.5], "1.5"),
+    ("llama", "bad_words_ids", [[64]], "64"),
+    ("llama", "bad_words_ids", ["x"], "['x']"),
+    ("llama", "bad_words_ids", [5], "[5]"),
+    ("llama", "forced_bos_token_id", [5], "[5]"),
+    ("bart", "forced_bos_token_id", 64, "64"),
+    ("bart", "forced_eos_token_id", [-1], "-1"),
+    ("bart", "decoder_start_token_id", 64, "64"),
+    ("bart", "bos_token_id", 64, "64"),
+    ("whisper", "no_timestamps_token_id", 64, "64"),
+    ("whisper", "forced_decoder_ids", [[1, 64]], "64"),
+    ("whisper", "forced_decoder_ids", [3], "[3]"),
+    ("whisper", "forced_decoder_ids", [["x", 3]], "[['x', 3]]"),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "value", "shown"), NO_TOKENS)
+def test_a_setting_that_names_no_token_is_refused_with_the_ids_that_are_allowed(
+    model: str, name: str, value: object, shown: str
+) -> None:
+    others = {"decoder_start_token_id": 2} if model != "llama" and name != "bos_token_id" else {}
+    config = GenerationConfig(**others)
+    setattr(config, name, value)
+    spec = ModelSpec.from_config(CASES[model].config())
+    with pytest.raises(GenerationSettingsError) as refusal:
+        rules_from(config, spec, 128)
+    (fault,) = refusal.value.faults
+    assert fault.startswith(f"{name} {shown} is no token of the vocabulary; use ids 0..{spec.vocab_size - 1}, in")
+
+
+def test_the_last_token_of_the_vocabulary_is_a_token() -> None:
+    rules = rules_of("llama", eos_token_id=63, pad_token_id=63, suppress_tokens=[0, 63])
+    assert (rules.tokens.eos, rules.tokens.pad, rules.tokens.suppress) == ((63,), 63, (0, 63))
+
+
+def test_every_setting_that_names_no_token_is_listed_at_once() -> None:
+    with pytest.raises(GenerationSettingsError) as refusal:
+        rules_of("llama", eos_token_id=[64, 65], suppress_tokens=[-7])
+    assert [fault.split(" is ")[0] for fault in refusal.value.faults] == [
+        "eos_token_id 64", "eos_token_id 65", "suppress_tokens -7",
+    ]  # fmt: skip
+
+
+def test_padding_of_minus_one_is_no_padding_as_older_llamas_mean_it() -> None:
+    assert rules_of("llama", eos_token_id=1, pad_token_id=-1).tokens.pad is None
+
+
+def test_a_setting_that_the_model_does_not_use_may_name_anything() -> None:
+    assert rules_of("llama", bos_token_id=9999, decoder_start_token_id=9999).tokens.start == ()
+
+
 def test_timestamps_are_refused_by_name() -> None:
     with pytest.raises(GenerationSettingsError, match="return_timestamps=True"):
         rules_of("whisper", **MULTILINGUAL, return_timestamps=True)
