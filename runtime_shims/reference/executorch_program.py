@@ -22,7 +22,7 @@ from runtime_shims.native import load_operator_library, operator_library_path, s
 from runtime_shims.reference.native_stderr import captured_native_stderr
 from runtime_shims.reference.program import StepInputs
 from runtime_shims.reference.program_check import StatedMethod, StatedTensor, program_faults
-from runtime_shims.reference.program_file import read_method_memory
+from runtime_shims.reference.program_file import read_method_memory, require_identifier
 
 SCALAR_TYPES = {1: "int8", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool", 15: "bfloat16"}
 """The runtime's codes of the types that a manifest can name."""
@@ -78,6 +78,7 @@ class ExecutorchProgram:
         self._load()
 
     def _load(self) -> None:
+        require_identifier(self._path)
         with captured_native_stderr() as native_log:
             failure = self._try_load()
         if failure is not None:

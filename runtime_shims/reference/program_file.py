@@ -12,7 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from runtime_shims.contract.bundle_reader import REPAIR
 from runtime_shims.contract.errors import BundleCorrupt
+
+IDENTIFIER = b"ET12"
+"""The file's type and the version of its schema, at bytes 4 to 7."""
 
 # Fields by their place in the schema's tables.
 _PROGRAM_METHODS = 1
@@ -41,6 +45,19 @@ class MethodMemory:
     tensors: tuple[PlannedTensor, ...]
 
 
+def require_identifier(path: Path) -> None:
+    """Raise BundleCorrupt unless the file `path` says that it is a program of the schema read here.
+
+    The runtime checks the same and quotes the bytes it found; where they are no UTF-8 text, its Python
+    bindings end the process.
+    """
+    with path.open("rb") as file:
+        found = file.read(8)[4:]
+    if found != IDENTIFIER:
+        fault = f"it is no ExecuTorch program: bytes 4 to 7 are {found!r}, a program has {IDENTIFIER!r}"
+        raise BundleCorrupt(path.name, [fault], REPAIR)
+
+
 def read_method_memory(path: Path) -> tuple[MethodMemory, ...]:
     """The planned memory of every method in the program file `path`.
 
@@ -52,7 +69,7 @@ def read_method_memory(path: Path) -> tuple[MethodMemory, ...]:
             return tuple(_method(method) for method in program.tables(_PROGRAM_METHODS))
     except (struct.error, ValueError, OverflowError) as error:
         fault = f"it is not laid out as an ExecuTorch program ({error})"
-        raise BundleCorrupt(path.name, [fault], "copy the bundle again or export the model again") from None
+        raise BundleCorrupt(path.name, [fault], REPAIR) from None
 
 
 def _method(method: _Table) -> MethodMemory:

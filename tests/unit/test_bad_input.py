@@ -32,6 +32,7 @@ tests/unit/test_bundle_writer.py
     2    --force on what is no bundle          test_force_replaces_nothing_but_a_bundle
 tests/unit/test_bad_input_run.py
     1    changed byte, missing file            test_a_damaged_bundle_is_one_line_whatever_is_done_with_it
+    1    program without its identifier        test_a_program_without_its_identifier_is_one_line_and_no_crash
     1    path outside, unknown key, new format  test_a_damaged_bundle_is_one_line_whatever_is_done_with_it
     1    step wider than its rings, claimed    test_a_wider_step_than_the_rings_were_sized_for_is_refused
     1    prompt longer than the capacity       test_a_request_that_does_not_fit_is_one_line
@@ -88,7 +89,7 @@ def test_every_test_in_the_table_exists() -> None:
             tree = ast.parse(path.read_text(encoding="utf-8"))
             assert row[2] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, line
             rows += 1
-    assert rows == 36
+    assert rows == 37
 
 
 @pytest.fixture

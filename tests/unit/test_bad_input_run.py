@@ -134,6 +134,20 @@ def test_the_bundle_runs_before_it_is_damaged(bundle: Path, capfd: pytest.Captur
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
 
 
+@pytest.mark.parametrize("place", range(4, 8))
+def test_a_program_without_its_identifier_is_one_line_and_no_crash(
+    bundle: Path, capfd: pytest.CaptureFixture[str], place: int
+) -> None:
+    """The runtime's own message quotes these bytes, and would end the process where they are no UTF-8."""
+    data = bytearray((bundle / PROGRAM).read_bytes())
+    assert data[4:8] == b"ET12"
+    data[place] ^= 0xFF
+    (bundle / PROGRAM).write_bytes(data)
+    line = refused(bundle.parent, capfd, 1, "generate", bundle, "--ids", "1", "--no-verify")
+    assert f"{PROGRAM}: it is no ExecuTorch program: bytes 4 to 7 are b'" in line
+    assert line.endswith("copy the bundle again or export the model again")
+
+
 def test_bytes_that_are_not_utf_8_are_one_line_wherever_they_come_from(bundle: Path) -> None:
     """In a process of its own, as a shell gives them."""
     prompts = bundle.parent / "prompts.txt"
