@@ -8,6 +8,7 @@ Shape legend: T tokens, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -16,10 +17,11 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from exporter.bundle.tolerances import loosest
 from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.manifest import TokenRules
 from runtime_shims.reference.golden import Golden, GoldenRequest
 from runtime_shims.reference.replay import seeded_features
-from runtime_shims.reference.sampling import greedy_token
+from runtime_shims.reference.sampling import NoTokenAllowed, greedy_token
 
 NEW_TOKENS = 8
 TOP = 5
@@ -31,22 +33,29 @@ Step = Callable[[Tensor], Tensor]  # tokens int64 [1, T] -> logits of the last o
 
 
 def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -> Golden:
-    """One request of mixed lengths that fills up to four rows, answered by the eager model."""
+    """One request of mixed lengths that fills up to four rows, answered by the eager model.
+
+    Raises:
+        ExportFailed: the model itself can choose no token, whatever is exported of it.
+    """
     rows = min(plan.max_batch, len(_ROW_LENGTHS))
     source, features = _sources(plan, rules, rows)
     prompts = _prompts(plan, rules, rows)
     budget = min(NEW_TOKENS, plan.recipe.max_dec - max(map(len, prompts)) + 1)
-    answers = [
-        answer_row(
-            model,
-            prompts[row],
-            None if source is None else source[row],
-            None if features is None else features[row : row + 1],
-            rules,
-            budget,
-        )
-        for row in range(rows)
-    ]
+    try:
+        answers = [
+            answer_row(
+                model,
+                prompts[row],
+                None if source is None else source[row],
+                None if features is None else features[row : row + 1],
+                rules,
+                budget,
+            )
+            for row in range(rows)
+        ]
+    except NoTokenAllowed as error:
+        raise ExportFailed(plan.recipe.model, [_why_no_token(error)]) from error
     request = GoldenRequest(
         source=source,
         features_seed=None if features is None else SEED,
@@ -72,6 +81,8 @@ def answer_row(
         step = eager_step(model, source, features)
         logits_V = step(torch.tensor([prompt]))
         best = torch.topk(logits_V, min(TOP, logits_V.shape[0]))
+        if not math.isfinite(best.values[0]):
+            raise NoTokenAllowed(len(prompt), float(best.values[0]))
         top = tuple(
             (int(token), float(value)) for value, token in zip(best.values, best.indices, strict=True)
         )
@@ -82,6 +93,15 @@ def answer_row(
                 break
             logits_V = step(torch.tensor([tokens[-1:]]))
     return tuple(tokens), top
+
+
+def _why_no_token(error: NoTokenAllowed) -> str:
+    """What is wrong with the model, not with a bundle: there is none yet."""
+    if error.best == -math.inf:
+        fault = f"every token is suppressed at position {error.position}"
+        return f"{fault}; shorten suppress_tokens, begin_suppress_tokens or bad_words_ids in generation_config.json"
+    fault = f"the model's own logits in eager PyTorch are {error.best} before position {error.position}"
+    return f"{fault}; its weights are damaged or overflow: use another checkpoint"
 
 
 def eager_step(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
 from runtime_shims.contract.integers import pictured
-from runtime_shims.contract.manifest import Attention, ResolvedRecipe
+from runtime_shims.contract.manifest import EXPORT_BACKENDS, Attention, ResolvedRecipe
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
 
 if TYPE_CHECKING:
     from exporter.spec.model_spec import ModelSpec
 
-BACKENDS = ("xnnpack", "portable")
+BACKENDS = EXPORT_BACKENDS
 PLANNED_BACKENDS = ("onnx",)
 ATTENTIONS = ("fused", "portable")
 QUANTIZATIONS = ("none",)

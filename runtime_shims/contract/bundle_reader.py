@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime_shims.contract.errors import BundleCorrupt, BundleMissing, UserInputError
-from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, ProgramEntry, from_json
+from runtime_shims.contract.integers import pictured
+from runtime_shims.contract.manifest import EXPORT_BACKENDS, MANIFEST_NAME, FileEntry, Manifest, ProgramEntry, from_json
 
 READ_BYTES = 1 << 20
 REPAIR = "copy the bundle again or export the model again"
@@ -34,9 +35,10 @@ class Bundle:
             if program.backend == backend:
                 return program
         available = ", ".join(program.backend for program in programs)
-        raise UserInputError(
-            f"this bundle has no {backend} program, it has {available}; export it with --backend {backend}"
-        )
+        advice = f"give --backend {' or '.join(program.backend for program in programs)}"
+        if backend in EXPORT_BACKENDS:
+            advice += f", or export the model with --backend {backend}"
+        raise UserInputError(f"this bundle has no {pictured(backend)} program, it has {available}; {advice}")
 
     def file(self, path: str) -> Path:
         """Where the listed file `path` lies. Raises UserInputError for a file that is not listed."""

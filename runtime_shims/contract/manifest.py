@@ -37,7 +37,9 @@ RelativePath = Annotated[
 ]
 ModelKind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
 Attention = Literal["fused", "portable"]
-Backend = Annotated[str, OneOf(("xnnpack", "portable", "onnx"))]
+EXPORT_BACKENDS = ("xnnpack", "portable")
+"""What export-model writes programs for in this version; the format names one more."""
+Backend = Annotated[str, OneOf((*EXPORT_BACKENDS, "onnx"))]
 FloatType = Annotated[str, OneOf(("float32", "float16", "bfloat16"))]
 TensorType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"))]
 

@@ -21,6 +21,21 @@ from runtime_shims.contract.errors import FixedCapacityError
 from runtime_shims.contract.manifest import TokenRules
 
 
+class NoTokenAllowed(FixedCapacityError):
+    """No token can be chosen at `position`: `best`, the highest allowed logit, is NaN or infinite.
+
+    It is -inf where every token is suppressed.
+    """
+
+    def __init__(self, position: int, best: float) -> None:
+        self.position = position
+        self.best = best
+        super().__init__(
+            f"no token can be chosen at position {position}: the best logit is {best}; "
+            f"run `run-model verify` on the bundle"
+        )
+
+
 def forced_token(rules: TokenRules, position: int) -> int | None:
     """The token that must stand at `position`, if the model forces one."""
     for forced in rules.forced:
@@ -63,7 +78,7 @@ def allowed_logits(logits_V: Tensor, rules: TokenRules, position: int, prompt_le
 def greedy_token(logits_V: Tensor, rules: TokenRules, position: int, prompt_length: int) -> int:
     """The allowed token of highest logit, the lowest id among equals.
 
-    Raises FixedCapacityError when the logits hold NaN or +inf, or when no token is allowed.
+    Raises NoTokenAllowed when the logits hold NaN or +inf, or when every token is suppressed.
     """
     forced = forced_token(rules, position)
     if forced is not None:
@@ -75,8 +90,5 @@ def greedy_token(logits_V: Tensor, rules: TokenRules, position: int, prompt_leng
         token = int(torch.argmax(allowed_V))
         best = float(allowed_V[token])
     if not math.isfinite(best):
-        raise FixedCapacityError(
-            f"no token can be chosen at position {position}: the best logit is {best}; "
-            f"run `run-model verify` on the bundle"
-        )
+        raise NoTokenAllowed(position, best)
     return token

@@ -38,12 +38,20 @@ def test_a_file_beside_the_listed_ones_is_ignored_and_cannot_be_reached(bundle: 
         read_bundle(bundle).file("notes.txt")
 
 
-def test_a_backend_that_was_not_exported_is_refused_by_name(bundle: Path) -> None:
+@pytest.mark.parametrize(
+    ("backend", "advice"),
+    [
+        ("portable", "give --backend xnnpack, or export the model with --backend portable"),
+        ("onnx", "give --backend xnnpack"),
+        ("a\nb", "give --backend xnnpack"),
+    ],
+)
+def test_a_backend_that_was_not_exported_is_refused_and_only_what_can_be_exported_is_advised(
+    bundle: Path, backend: str, advice: str
+) -> None:
     with pytest.raises(UserInputError) as refusal:
-        read_bundle(bundle).program("onnx")
-    assert str(refusal.value) == (
-        "this bundle has no onnx program, it has xnnpack; export it with --backend onnx"
-    )
+        read_bundle(bundle).program(backend)
+    assert str(refusal.value) == f"this bundle has no {backend!r} program, it has xnnpack; {advice}"
 
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def ids(count: int) -> str:
         (("--ids", "64"), 2, "ids are the integers 0..63"),
         (("--ids=-1",), 2, "ids are the integers 0..63"),
         (("--ids", "5", "--ids", "6"), 1, "the bundle runs at most 1 at once"),
-        (("--ids", "5", "--backend", "xnnpack"), 2, "this bundle has no xnnpack program, it has portable"),
+        (("--ids", "5", "--backend", "xnnpack"), 2, "this bundle has no 'xnnpack' program, it has portable; give"),
         (("--audio", "a.wav"), 2, "not --audio"),
         (("--prompts-file", "nowhere.txt"), 2, "there is no prompts file nowhere.txt"),
     ],

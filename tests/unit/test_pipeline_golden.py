@@ -13,9 +13,10 @@ from exporter.bundle.golden import NEW_TOKENS, TOP, answer_row, make_golden, ran
 from exporter.bundle.token_rules import rules_from
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.faults import ExportFailed
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
-from runtime_shims.contract.manifest import TokenRules
+from runtime_shims.contract.manifest import ForcedToken, TokenRules
 from runtime_shims.reference.golden import Golden, from_json, to_json
 from tests.support.tiny_models import CASES, build, source, tokens
 
@@ -137,3 +138,24 @@ def test_random_ids_are_the_same_every_time_and_never_special() -> None:
     assert set(ids) == {4, 5, 6, 7}
     assert random_ids(rules, 200, seed=4) == ids
     assert random_ids(rules, 200, seed=5) != ids
+
+
+@pytest.mark.parametrize("name", ["llama", "bart"])
+def test_a_model_whose_own_logits_are_no_numbers_is_named_and_no_bundle_is(name: str) -> None:
+    """BART's first token is forced: its logits are recorded all the same."""
+    model = build(name)
+    torch.nn.init.constant_(model.get_output_embeddings().weight, float("nan"))
+    rules = replace(rules_of(model), forced=(ForcedToken(1, 0),))
+    with pytest.raises(ExportFailed, match=f"{name}: the model's own logits in eager PyTorch are nan") as failure:
+        make_golden(model, plan_of(name, max_dec=24), rules)
+    assert "run-model" not in str(failure.value)
+    assert not isinstance(failure.value, ValueError)
+
+
+def test_a_vocabulary_that_is_suppressed_whole_is_named_and_no_bundle_is() -> None:
+    model = build("llama")
+    rules = replace(rules_of(model), suppress=tuple(range(64)))
+    message = "llama: every token is suppressed at position 7; shorten suppress_tokens"
+    with pytest.raises(ExportFailed, match=message) as failure:
+        make_golden(model, plan_of("llama", max_dec=24), rules)
+    assert "run-model" not in str(failure.value)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime_shims.contract.errors import FixedCapacityError
 from runtime_shims.contract.manifest import ForcedToken, TokenRules
-from runtime_shims.reference.sampling import allowed_logits, begin_position, greedy_token
+from runtime_shims.reference.sampling import NoTokenAllowed, allowed_logits, begin_position, greedy_token
 
 VOCAB = 12
 
@@ -68,7 +68,7 @@ def test_the_lowest_id_wins_among_equals() -> None:
 def test_logits_that_are_not_finite_are_refused(bad: float) -> None:
     logits = torch.zeros(VOCAB)
     logits[3] = bad
-    with pytest.raises(FixedCapacityError, match=r"position 5.*verify"):
+    with pytest.raises(NoTokenAllowed, match=r"position 5.*verify"):
         greedy_token(logits, rules(), 5, 1)
 
 
