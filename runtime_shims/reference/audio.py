@@ -17,7 +17,7 @@ from torch import Tensor
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
-from runtime_shims.reference.text import TOKENIZER_DIRECTORY
+from runtime_shims.reference.text import TOKENIZER_DIRECTORY, unreadable
 
 Samples = NDArray[np.float32]
 
@@ -49,13 +49,7 @@ class SpeechFeatures:
 
     def of_file(self, path: Path, cut: AudioCut) -> Tensor:
         """Features float32 [1, *source_shape] of one file, padded to the encoder's length."""
-        samples_N = read_mono(path, cut, self.sampling_rate)
-        seconds = len(samples_N) / self.sampling_rate
-        if seconds > self.max_seconds:
-            raise UserInputError(
-                f"{path} has {seconds:.1f} s of sound, the encoder takes at most {self.max_seconds:g} s; "
-                f"cut it with --audio-start and --audio-seconds"
-            )
+        samples_N = read_mono(path, cut, self.sampling_rate, self.max_seconds)
         features = self._extractor(
             samples_N, sampling_rate=self.sampling_rate, return_tensors="np"
         ).input_features
@@ -67,21 +61,25 @@ class SpeechFeatures:
         return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
 
 
-def read_mono(path: Path, cut: AudioCut, sampling_rate: int) -> Samples:
+def read_mono(path: Path, cut: AudioCut, sampling_rate: int, max_seconds: float = math.inf) -> Samples:
     """The cut of a sound file as float32 [N] at `sampling_rate` samples per second, channels averaged.
 
-    Raises UserInputError for a file that is missing, not sound, or has nothing in the cut.
+    Raises UserInputError for a file that is missing, not sound, or has nothing in the cut; and, before any sound
+    is read, for a cut that lasts longer than `max_seconds` by the file's header.
     """
     import soundfile
 
-    if not path.is_file():
+    if not path.exists():
         raise UserInputError(f"there is no audio file {path}")
     try:
         with soundfile.SoundFile(str(path)) as sound:
             rate = sound.samplerate
             first = round(min(cut.start * rate, sound.frames))
+            rest = sound.frames - first
+            wanted = rest if cut.seconds is None else round(min(cut.seconds * rate, rest))
+            if round(wanted / rate * sampling_rate) > max_seconds * sampling_rate:
+                raise _too_long(path, wanted / rate, max_seconds)
             sound.seek(first)
-            wanted = -1 if cut.seconds is None else round(min(cut.seconds * rate, sound.frames))
             samples_NC = sound.read(wanted, dtype="float32", always_2d=True)
             total_seconds = sound.frames / rate
     except soundfile.SoundFileError as error:
@@ -92,6 +90,13 @@ def read_mono(path: Path, cut: AudioCut, sampling_rate: int) -> Samples:
             f"--audio-start is {cut.start:g} s"
         )
     return resample(samples_NC.mean(axis=1), rate, sampling_rate)
+
+
+def _too_long(path: Path, seconds: float, max_seconds: float) -> UserInputError:
+    return UserInputError(
+        f"{path} has {seconds:.1f} s of sound, the encoder takes at most {max_seconds:g} s; "
+        f"cut it with --audio-start and --audio-seconds"
+    )
 
 
 def resample(samples_N: Samples, rate: int, sampling_rate: int) -> Samples:
@@ -113,6 +118,6 @@ def load_speech_features(bundle: Bundle) -> SpeechFeatures:
 
     try:
         extractor = AutoFeatureExtractor.from_pretrained(str(directory), local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise UserInputError(f"the bundle's feature extractor cannot be loaded ({error})") from error
+    except Exception as error:  # a settings file of the wrong form ends in whatever transformers meets first
+        raise unreadable("feature extractor", error) from error
     return SpeechFeatures(extractor, tuple(shape))

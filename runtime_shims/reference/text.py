@@ -8,6 +8,7 @@ from typing import Any
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
+from runtime_shims.contract.out_of_memory import is_out_of_memory
 
 TOKENIZER_DIRECTORY = "tokenizer"
 _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
@@ -110,6 +111,14 @@ def has_tokenizer(bundle: Bundle) -> bool:
     return any(entry.role == "tokenizer" for entry in bundle.manifest.files)
 
 
+def unreadable(what: str, error: Exception) -> Exception:
+    """One line about a part of the bundle that transformers cannot read; `error` itself when memory ran out."""
+    if is_out_of_memory(error):
+        return error
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return UserInputError(f"the bundle's {what} cannot be loaded ({reason}); export the model again")
+
+
 def load_text_codec(bundle: Bundle) -> TextCodec:
     """The tokenizer in the bundle. Raises UserInputError when it carries none, or one that is unreadable."""
     directory = bundle.root / TOKENIZER_DIRECTORY
@@ -119,7 +128,6 @@ def load_text_codec(bundle: Bundle) -> TextCodec:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserInputError(f"the bundle's tokenizer cannot be loaded ({first_line})") from error
+    except Exception as error:  # a settings file of the wrong form ends in whatever transformers meets first
+        raise unreadable("tokenizer", error) from error
     return TextCodec(tokenizer)

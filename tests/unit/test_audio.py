@@ -85,6 +85,38 @@ def test_thirty_seconds_fit_and_more_are_refused_with_what_to_do(
     assert tuple(features.of_file(path, AudioCut(0.0, 30.0)).shape) == (1, 80, 3000)
 
 
+@pytest.mark.parametrize("name", ["long.wav", "long.flac"])
+def test_a_file_that_is_too_long_is_refused_by_its_header_and_not_read(
+    tmp_path: Path, features: SpeechFeatures, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    soundfile.write(path, np.zeros(31 * 8000, dtype=np.float32), 8000)
+
+    def read(self: soundfile.SoundFile, *arguments: object, **options: object) -> None:
+        raise AssertionError("sound was read")
+
+    monkeypatch.setattr(soundfile.SoundFile, "read", read)
+    with pytest.raises(UserInputError, match=rf"{name} has 31\.0 s of sound.*at most 30 s"):
+        features.of_file(path, EVERYTHING)
+    with pytest.raises(UserInputError, match=r"has 30\.5 s of sound"):
+        features.of_file(path, AudioCut(0.5, 1000.0))
+    with pytest.raises(AssertionError, match="sound was read"):
+        features.of_file(path, AudioCut(1.0, None))
+
+
+def test_a_header_that_claims_every_number_of_samples_is_refused_by_name(
+    tmp_path: Path, features: SpeechFeatures
+) -> None:
+    path = tmp_path / "claims.flac"
+    soundfile.write(path, tone(1.5), RATE)
+    data = bytearray(path.read_bytes())
+    data[21] |= 0x0F  # the count of samples: 36 bits, the last of the first metadata block's word at byte 18
+    data[22:26] = b"\xff" * 4
+    path.write_bytes(data)
+    with pytest.raises(UserInputError, match=r"claims\.flac has 4294967\.3 s of sound, the encoder takes at most 30 s"):
+        features.of_file(path, EVERYTHING)
+
+
 def test_a_file_that_is_not_sound_is_refused(tmp_path: Path, features: SpeechFeatures) -> None:
     path = tmp_path / "notes.wav"
     path.write_bytes(b"not a sound file at all")
@@ -137,6 +169,17 @@ def test_the_extractor_is_read_from_the_bundle(tmp_path: Path) -> None:
     listed = FileEntry("tokenizer/preprocessor_config.json", "preprocessor", "0" * 64, 0)
     bundle = make_bundle(BundleShape(kind="speech_seq2seq", files=(listed,)), root=tmp_path)
     assert load_speech_features(bundle).sampling_rate == RATE
+
+
+@pytest.mark.parametrize("settings", ["[]", "3", "{"])
+def test_an_extractor_whose_settings_have_the_wrong_form_is_one_line(tmp_path: Path, settings: str) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "preprocessor_config.json").write_text(settings)
+    listed = FileEntry("tokenizer/preprocessor_config.json", "preprocessor", "0" * 64, 0)
+    bundle = make_bundle(BundleShape(kind="speech_seq2seq", files=(listed,)), root=tmp_path)
+    with pytest.raises(UserInputError, match="the bundle's feature extractor cannot be loaded") as refusal:
+        load_speech_features(bundle)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_bundle_without_an_extractor_says_so(tmp_path: Path) -> None:

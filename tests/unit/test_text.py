@@ -134,6 +134,17 @@ def test_an_unreadable_tokenizer_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("settings", ["[]", "3", "{", '"x"'])
+def test_a_tokenizer_whose_settings_have_the_wrong_form_is_one_line(tmp_path: Path, settings: str) -> None:
+    byte_level_tokenizer().save_pretrained(tmp_path / "tokenizer")
+    bundle = bundle_with_tokenizer(tmp_path)
+    load_text_codec(bundle)
+    (tmp_path / "tokenizer" / "tokenizer_config.json").write_text(settings)
+    with pytest.raises(UserInputError, match=r"^the bundle's tokenizer cannot be loaded \(.*; export") as caught:
+        load_text_codec(bundle)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())
 def test_a_text_that_is_not_utf_8_is_refused_in_one_line(codec: TextCodec) -> None:
     with pytest.raises(UserInputError) as refusal:
