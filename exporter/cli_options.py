@@ -68,7 +68,7 @@ MaxDraftOption = Annotated[
     typer.Option(
         "--max-draft",
         metavar="K",
-        help="Most draft tokens verified in one step. Default: 4.",
+        help="Most draft tokens verified in one step. Default: 4, or what --max-dec allows.",
         rich_help_panel=CAPACITY,
     ),
 ]

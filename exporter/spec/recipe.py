@@ -30,6 +30,7 @@ LARGEST_SEED = LARGEST_INTEGER
 DEFAULT_CONTEXT = 2048
 DEFAULT_ENCODER = 512
 DEFAULT_TEXT_DECODER = 256
+DEFAULT_DRAFT = 4
 DEFAULT_CHUNK_DECODER_ONLY = 128
 DEFAULT_CHUNK_SEQ2SEQ = 16
 
@@ -59,7 +60,7 @@ class Recipe:
     max_batch: int = 1
     max_enc: int | None = None
     max_dec: int | None = None
-    max_draft: int = 4
+    max_draft: int | None = None
     prefill_chunk: int | None = None
     backends: tuple[str, ...] = ("xnnpack",)
     attention: Attention | None = None
@@ -75,14 +76,14 @@ class Recipe:
     def _faults(self) -> list[str]:
         faults = _model_faults(self.model)
         faults += _outside("--max-batch", self.max_batch, 1)
-        faults += _outside("--max-draft", self.max_draft, 0)
         faults += _outside("--seed", self.seed, 0, LARGEST_SEED)
-        for option, value in (
-            ("--max-enc", self.max_enc),
-            ("--max-dec", self.max_dec),
-            ("--prefill-chunk", self.prefill_chunk),
+        for option, value, least in (
+            ("--max-draft", self.max_draft, 0),
+            ("--max-enc", self.max_enc, 1),
+            ("--max-dec", self.max_dec, 1),
+            ("--prefill-chunk", self.prefill_chunk, 1),
         ):
-            faults += [] if value is None else _outside(option, value, 1)
+            faults += [] if value is None else _outside(option, value, least)
         faults += self._backend_faults()
         if self.attention is not None:
             faults += _not_one_of("--attention", self.attention, ATTENTIONS)
@@ -116,7 +117,7 @@ class Recipe:
             max_batch=self.max_batch,
             max_enc=self.max_enc if self.max_enc is not None else _default_max_enc(spec),
             max_dec=max_dec,
-            max_draft=self.max_draft,
+            max_draft=self.max_draft if self.max_draft is not None else min(DEFAULT_DRAFT, max_dec - 1),
             prefill_chunk=self.prefill_chunk if self.prefill_chunk is not None else min(chunk, max_dec),
             backends=tuple(self.backends),
             attention=self.attention or "fused",

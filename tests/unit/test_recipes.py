@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoConfig
 
 from exporter.spec.capacity_plan import CapacityPlan
-from exporter.spec.faults import RecipeError
+from exporter.spec.faults import PlanError, RecipeError
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from recipes.geometries.index import GEOMETRIES, HUB_IDS
@@ -93,6 +93,17 @@ def test_resolving_keeps_what_was_asked_for_and_decides_the_rest() -> None:
         dtype="float32",
         draft=None,
     )
+
+
+@pytest.mark.parametrize(("max_dec", "drafts"), [(1, 0), (2, 1), (4, 3), (5, 4), (70, 4)])
+def test_drafts_that_nobody_asked_for_fit_the_decoder(max_dec: int, drafts: int) -> None:
+    resolved = Recipe("m", max_dec=max_dec).resolve(spec_of("gpt2"))
+    assert (resolved.max_draft, resolved.prefill_chunk) == (drafts, max_dec)
+
+
+def test_drafts_that_were_asked_for_are_refused_where_they_do_not_fit() -> None:
+    with pytest.raises(PlanError, match="--max-draft 4 does not fit --max-dec 4; use at most 3"):
+        Recipe("m", max_dec=4, max_draft=4).resolve(spec_of("gpt2"))
 
 
 def test_attention_is_fused_unless_asked_otherwise() -> None:
