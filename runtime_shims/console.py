@@ -17,16 +17,20 @@ import typer
 
 from runtime_shims.contract.errors import FixedCapacityError
 from runtime_shims.contract.out_of_memory import is_out_of_memory
+from runtime_shims.start import INTERRUPTED
 
 USAGE = 2
 FAILURE = 1
-INTERRUPTED = 130
 DEBUG_OPTION = "--debug"
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
     """Run `app` on `arguments` (default: those of the process) and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # the shell closed it
+        advice = "leave it open, or send it to a file or to /dev/null"
+        print(f"{name}: standard output is closed; {advice}", file=sys.stderr)
+        return USAGE
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file name need not be UTF-8; printing it must not fail
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

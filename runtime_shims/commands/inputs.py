@@ -103,8 +103,10 @@ def source_of(rows: Sequence[InputRow]) -> SourceInput | None:
 
 def read_prompts(path: Path) -> tuple[str, ...]:
     """One prompt per line, with or without a byte-order mark; lines of white space are skipped."""
-    if not path.is_file():
+    if not path.exists():
         raise UserInputError(f"there is no prompts file {path}")
+    if path.is_dir():
+        raise UserInputError(f"the prompts file {path} is a directory; give a text file of one prompt per line")
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:

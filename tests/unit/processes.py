@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-EXPORT_MODEL = (sys.executable, "-c", "import sys; from exporter.cli import main; sys.exit(main())")
-RUN_MODEL = (sys.executable, "-c", "import sys; from runtime_shims.cli import main; sys.exit(main())")
+EXPORT_MODEL = (sys.executable, "-c", "import sys; from exporter.start import export_model; sys.exit(export_model())")
+RUN_MODEL = (sys.executable, "-c", "import sys; from runtime_shims.start import run_model; sys.exit(run_model())")
 
 
 def listing(directory: Path) -> dict[str, bytes | None]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import RUN_MODEL, listing, run
+from processes import EXPORT_MODEL, RUN_MODEL, listing, run
 from runtime_doubles import BundleShape, write_bundle
 from transformers import WhisperFeatureExtractor
 
@@ -164,6 +164,13 @@ def test_bytes_that_are_not_utf_8_are_one_line_wherever_they_come_from(bundle: P
         assert line.startswith(f"run-model: {message}")
 
 
+@pytest.mark.parametrize(("command", "name"), [(EXPORT_MODEL, "export-model"), (RUN_MODEL, "run-model")])
+def test_a_closed_standard_output_is_one_line(command: tuple[str, ...], name: str) -> None:
+    done = run("sh", "-c", 'exec "$@" >&-', "sh", *command, "nowhere", "--json")
+    line = f"{name}: standard output is closed; leave it open, or send it to a file or to /dev/null\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
+
+
 def ids(count: int) -> str:
     return ",".join(["5"] * count)
 
@@ -187,6 +194,8 @@ def ids(count: int) -> str:
         (("--ids", "5", "--backend", "xnnpack"), 2, "this bundle has no 'xnnpack' program, it has portable; give"),
         (("--audio", "a.wav"), 2, "not --audio"),
         (("--prompts-file", "nowhere.txt"), 2, "there is no prompts file nowhere.txt"),
+        (("--prompts-file", "/dev/null"), 2, "/dev/null holds no prompt; write one per line"),
+        (("--prompts-file", "/"), 2, "the prompts file / is a directory; give a text file"),
     ],
 )
 def test_a_request_that_does_not_fit_is_one_line(

@@ -32,6 +32,7 @@ EXPORTER_FLOORS = {
     "verify": 7,
     "pipeline": 8,
     "cli": 9,
+    "start": 10,
     "hf": 10,
     "optimum_command": 10,
 }

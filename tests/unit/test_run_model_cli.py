@@ -214,7 +214,7 @@ def test_statistics_go_to_standard_error(bundle: Path, capsys: pytest.CaptureFix
         (["--ids", "a,b"], 2, "integers"),
         (["--ids", ""], 2, "row 0 is empty"),
         (["--ids", "999"], 2, "0..63"),
-        (["-p", "a", "--backend", "onnx"], 2, "--backend onnx"),
+        (["-p", "a", "--backend", "onnx"], 2, "no 'onnx' program, it has xnnpack; give"),
         (["-p", "a", "--max-new-tokens", "0"], 2, "--max-new-tokens"),
         (["-p", "a", "--threads", "0"], 2, "--threads"),
         (["-p", "a", "--threads", "100000"], 2, "--threads"),
