@@ -92,19 +92,24 @@ def half_rotation(size: int) -> Tensor:
 
 
 def is_row_mean(node: Node) -> bool:
-    """`mean(x, [-1], keepdim=True)` of floats with a static last dimension."""
+    """`mean(x, [-1], keepdim=True)` of float32 with a static last dimension."""
     if node.target != _ATEN.mean.dim or len(node.args) < 3 or not node.args[2] or node.kwargs.get("dtype"):
         return False
-    rank = node.args[0].meta["val"].dim()
-    return [dim % rank for dim in node.args[1]] == [rank - 1] and isinstance(last_size(node.args[0]), int)
+    value = node.args[0].meta["val"]
+    rank = value.dim()
+    if value.dtype != torch.float32 or [dim % rank for dim in node.args[1]] != [rank - 1]:
+        return False
+    return isinstance(last_size(node.args[0]), int)
 
 
 def is_half_rotation(node: Node) -> bool:
-    """`cat([-x[..., C/2:], x[..., :C/2]], -1)`."""
+    """`cat([-x[..., C/2:], x[..., :C/2]], -1)` of float32."""
     if node.target != _ATEN.cat.default or len(node.args[0]) != 2 or len(node.args) < 2:
         return False
     upper, lower = node.args[0]
     rank, size = node.meta["val"].dim(), last_size(node)
+    if node.meta["val"].dtype != torch.float32:
+        return False
     if node.args[1] % rank != rank - 1 or not isinstance(size, int) or size % 2 or upper.target != _ATEN.neg.default:
         return False
     upper = upper.args[0]

@@ -89,6 +89,8 @@ def test_nodes_of_one_size_share_their_constant() -> None:
     [
         lambda values: values.mean(0, keepdim=True).expand(values.shape[0], -1),
         lambda values: values.mean(-1),
+        lambda values: values.half().mean(-1, keepdim=True),
+        lambda values: rotate(values.half()),
         lambda values: values.mean((0, 1), keepdim=True),
         lambda values: torch.cat((values[..., 4:], values[..., :4]), dim=-1),
         lambda values: torch.cat((-values[..., 4:], values[..., :3]), dim=-1),
