@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,12 @@ from tests.support.tiny_configs import VOCAB
 from tests.support.tiny_models import build
 
 LIMITS = ("--max-dec", "96", "--max-draft", "2", "--prefill-chunk", "4")
+
+
+def pytest_configure() -> None:
+    """A test run in the background of a shell begins with Ctrl-C ignored, and so would every command it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
