@@ -40,7 +40,7 @@ with --random-weights: its published geometry with seeded weights. Local models 
 
   export-model t5-small --max-batch 8 --max-enc 512 --max-dec 256
 
-[dim]A local checkpoint, with a program for any runtime beside the fast one:[/dim]
+[dim]A local checkpoint, with a second program without XNNPACK:[/dim]
 
   export-model ./checkpoint --backend xnnpack --backend portable -o my.bundle
 
