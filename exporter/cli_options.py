@@ -86,7 +86,7 @@ MaxMemoryOption = Annotated[
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Refuse a plan above this size, such as 512M or 2G.",
+        help="Refuse what takes more at run time, such as 512M or 2G: the plan at once, activations once lowered.",
         rich_help_panel=CAPACITY,
     ),
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import PlanError
-from exporter.spec.memory_budget import machine_memory_bytes, needed, require_machine
+from exporter.spec.memory_budget import machine_memory_bytes, needed, require_machine, require_planned
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import Progress, SilentProgress
@@ -66,6 +66,7 @@ class Planned:
     spec: ModelSpec
     plan: CapacityPlan
     rules: Rules
+    max_memory_bytes: int | None = None
 
 
 def export_bundle(
@@ -114,7 +115,7 @@ def plan_export(recipe: Recipe, *, max_memory_bytes: int | None = None, greedy: 
     plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
     rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
     _require_room_for(len(rules.tokens.start), plan)
-    return Planned(source, spec, plan, rules)
+    return Planned(source, spec, plan, rules, max_memory_bytes)
 
 
 def _require_room_for(start_tokens: int, plan: CapacityPlan) -> None:
@@ -164,6 +165,7 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     traced = trace_methods(modules, methods)
     check_graphs(traced)
     programs = _lower(traced, plan, aside, progress)
+    require_planned(plan, max(program.planned_bytes for program in programs), planned.max_memory_bytes)
     exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs)
     progress.stage("writing the bundle")
     manifest = build_manifest(exported, file_entries(aside))

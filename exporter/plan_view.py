@@ -105,7 +105,7 @@ def _memory(plan: CapacityPlan) -> Table:
     longest = max(size for _, size in rivals)
     for index, (name, size) in enumerate(rivals):
         table.add_row(name, format_bytes(size), _bar(size, longest), style="dim" if index else "")
-    table.add_row("total", format_bytes(plan.total_bytes), "", style="bold")
+    table.add_row("total before activations", format_bytes(plan.total_bytes), "", style="bold")
     return table
 
 

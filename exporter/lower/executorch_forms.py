@@ -20,7 +20,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from exporter.trace.graph_checks import caches_of
-from exporter.trace.shared_nodes import has_schema, written_tensors
+from exporter.trace.shared_nodes import is_repeatable, written_tensors
 from exporter.trace.trace import ExportedProgram, InputKind
 
 _ATEN = torch.ops.aten
@@ -77,7 +77,7 @@ def stored_tensors(program: ExportedProgram) -> dict[Node, Tensor]:
 def is_foldable(node: Node) -> bool:
     """A call of tensors alone with a small result of static shape."""
     value = node.meta.get("val")
-    if not has_schema(node) or not node.all_input_nodes or not isinstance(value, Tensor):
+    if not is_repeatable(node) or not node.all_input_nodes or not isinstance(value, Tensor):
         return False
     return all(isinstance(size, int) for size in value.shape) and value.numel() <= LARGEST_FOLDED
 

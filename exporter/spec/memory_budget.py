@@ -34,6 +34,19 @@ def require_machine(plan: CapacityPlan, machine_bytes: int | None) -> None:
     raise PlanError(plan.recipe.model, [fault])
 
 
+def require_planned(plan: CapacityPlan, planned_bytes: int, max_memory_bytes: int | None) -> None:
+    """Raise PlanError when weights and planned memory, activations included, exceed `max_memory_bytes`.
+
+    Activations are known only once a program is lowered, so this is the second look, before a bundle is finished.
+    """
+    total = plan.weights_bytes + planned_bytes
+    if max_memory_bytes is None or total <= max_memory_bytes:
+        return
+    fault = f"the program takes {format_bytes(total)} (weights {format_bytes(plan.weights_bytes)}, caches, logits and "
+    fault += f"activations {format_bytes(planned_bytes)}), more than --max-memory {format_bytes(max_memory_bytes)}"
+    raise PlanError(plan.recipe.model, [f"{fault}; lower {_options(plan)} or --prefill-chunk, or raise --max-memory"])
+
+
 def needed(plan: CapacityPlan) -> str:
     """The plan's total and its parts, as the beginning of a message."""
     return (

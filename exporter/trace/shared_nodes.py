@@ -27,7 +27,7 @@ def share_equal_nodes(program: ExportedProgram) -> None:
             continue
         if is_empty_cast(node):
             kept = node.args[0]
-        elif has_schema(node) and not any(viewed(source) in stateful for source in node.all_input_nodes):
+        elif is_repeatable(node) and not any(viewed(source) in stateful for source in node.all_input_nodes):
             kept = first.setdefault(call_key(node), node)
         else:
             continue
@@ -42,7 +42,7 @@ def written_tensors(program: ExportedProgram) -> set[Node]:
     return {viewed(argument) for node in program.graph.nodes for argument in written_arguments(node)}
 
 
-def has_schema(node: Node) -> bool:
+def is_repeatable(node: Node) -> bool:
     """Whether the call is an ATen operator without random numbers; those of equal arguments are equal."""
     if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
         return False

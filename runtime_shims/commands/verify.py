@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runtime_shims.commands.common import (
-    BackendOption,
     BundleArgument,
     DebugOption,
     JsonOption,
@@ -27,6 +26,11 @@ if TYPE_CHECKING:
     from runtime_shims.reference.replay import ReplayResult
 
 
+OneBackendOption = Annotated[
+    str | None, typer.Option("--backend", help="Replay only this program. Default: all of them.", metavar="NAME")
+]
+
+
 @dataclass(frozen=True)
 class Rung:
     """One step of the ladder; `passed` is None when an earlier one failed and it was not tried."""
@@ -39,7 +43,7 @@ class Rung:
 
 def verify(
     bundle: BundleArgument,
-    backend: BackendOption = None,
+    backend: OneBackendOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,

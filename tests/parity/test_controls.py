@@ -140,7 +140,8 @@ class LoadedTwice(Program):
         return self.decoder.decode(inputs)
 
     def reset(self) -> None:
-        raise NotImplementedError
+        self.encoder.reset()
+        self.decoder.reset()
 
 
 @on(T5)

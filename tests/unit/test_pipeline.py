@@ -161,6 +161,17 @@ def test_memory_that_cannot_be_had_after_all_is_one_line_and_leaves_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_activations_count_against_the_memory_budget_once_they_are_known(
+    llama_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = Recipe(model=str(llama_checkpoint), max_dec=24, prefill_chunk=16, attention="portable")
+    plan = plan_export(recipe).plan
+    with pytest.raises(PlanError, match=r"activations .*more than --max-memory .*--prefill-chunk") as refused:
+        export_bundle(recipe, tmp_path / "never.bundle", max_memory_bytes=plan.total_bytes)
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
 def report(**changes: Any) -> ExportReport:
     values: dict[str, Any] = {
         "bundle": "x.bundle", "kind": "decoder_only", "attention": "fused",
