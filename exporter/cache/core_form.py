@@ -84,11 +84,15 @@ def unfold_groups(tensor: Tensor, kv_heads: int, heads: int, step_tokens: int) -
     return tensor.unflatten(1, (-1, step_tokens)).unflatten(0, (-1, kv_heads)).flatten(1, 2)
 
 
-def fold_mask(mask_BHTS: Tensor, kv_heads: int, heads: int) -> Tensor:
-    """A mask `[B, H or 1, T, S]` in the form that `attend` adds; with groups, made once for all layers of a step."""
+def fold_mask(mask: Tensor, kv_heads: int, query_BHTD: Tensor) -> Tensor:
+    """A mask `[B, H or 1, T or 1, S]` in the form that `attend` adds for these queries.
+
+    Made once for all layers of a step: with groups it is as large as the scores.
+    """
+    heads, step_tokens = query_BHTD.shape[1:3]
     if heads == kv_heads:
-        return mask_BHTS
-    return fold_groups(mask_BHTS.expand(-1, heads, -1, -1).contiguous(), kv_heads)
+        return mask
+    return fold_groups(mask.expand(-1, heads, step_tokens, -1).contiguous(), kv_heads)
 
 
 def attend_cache(

@@ -105,7 +105,7 @@ class CoreSpelling:
             step.positions, step.step_lengths, query.shape[2], layer.rows, layer.slots, layer.window
         )
         mask = mask if call.bias is None else mask + _bias(call.bias, distances)
-        return core_form.fold_mask(mask, layer.kv_heads, query.shape[1])
+        return core_form.fold_mask(mask, layer.kv_heads, query)
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer, step = call.cache, call.step
@@ -117,9 +117,7 @@ class CoreSpelling:
     def _cross_mask(self, call: Attend, query: Tensor) -> Tensor:
         layer = call.cache
         mask = core_form.length_mask(call.step.enc_lengths, layer.rows, layer.slots)
-        if query.shape[1] != layer.kv_heads:
-            mask = mask.expand(-1, -1, query.shape[2], -1)
-        return core_form.fold_mask(mask, layer.kv_heads, query.shape[1])
+        return core_form.fold_mask(mask, layer.kv_heads, query)
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         step, places = call.step, query.shape[2]
@@ -131,13 +129,11 @@ class CoreSpelling:
         return torch.where(inside_bE[:, :, None, None], out, 0.0)
 
     def _encoder_mask(self, call: Attend, inside_bE: Tensor, query: Tensor, kv_heads: int) -> Tensor:
-        mask, heads = torch.where(inside_bE, 0.0, core_form.MASKED_SCORE)[:, None, None, :], query.shape[1]
+        mask = torch.where(inside_bE, 0.0, core_form.MASKED_SCORE)[:, None, None, :]
         if call.bias is not None:
             places_E = torch.arange(inside_bE.shape[1])
             mask = mask + _bias(call.bias, (places_E[:, None] - places_E[None, :])[None])
-        elif heads != kv_heads:
-            mask = mask.expand(-1, -1, query.shape[2], -1)
-        return core_form.fold_mask(mask, kv_heads, heads)
+        return core_form.fold_mask(mask, kv_heads, query)
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.cache, call.step
