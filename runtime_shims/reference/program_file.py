@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from flatbuffers import number_types
+from flatbuffers.table import Table
+
 from runtime_shims.contract.bundle_reader import REPAIR
 from runtime_shims.contract.errors import BundleCorrupt
 
@@ -67,7 +70,7 @@ def read_method_memory(path: Path) -> tuple[MethodMemory, ...]:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             program = _Table(data, struct.unpack_from("<I", data, 0)[0])
             return tuple(_method(method) for method in program.tables(_PROGRAM_METHODS))
-    except (struct.error, ValueError, OverflowError) as error:
+    except (struct.error, ValueError, OverflowError, TypeError) as error:  # TypeError: an offset below 0
         fault = f"it is not laid out as an ExecuTorch program ({error})"
         raise BundleCorrupt(path.name, [fault], REPAIR) from None
 
@@ -91,62 +94,43 @@ def _planned(tensor: _Table | None) -> PlannedTensor | None:
     return PlannedTensor(place.word(_PLACE_ARENA), offset, tensor.integers(_TENSOR_SIZES, "i"))
 
 
-class _Table:
-    """A FlatBuffer table at `start`: a signed step back to its list of field offsets, then the fields."""
-
-    def __init__(self, data: mmap.mmap, start: int) -> None:
-        self._data = data
-        self._start = start
-        self._fields = start - self._read("i", start)
-        self._fields_end = self._fields + self._read("H", self._fields)
+class _Table(Table):
+    """A FlatBuffer table whose fields are given by their place in the schema."""
 
     def byte(self, field: int) -> int:
         """An unsigned byte; 0 when left out."""
-        at = self._at(field)
-        return 0 if at is None else self._read("B", at)
+        value: int = self.GetSlot(_slot(field), 0, number_types.Uint8Flags)
+        return value
 
     def word(self, field: int) -> int:
         """An unsigned 32-bit number; 0 when left out."""
-        at = self._at(field)
-        return 0 if at is None else self._read("I", at)
+        value: int = self.GetSlot(_slot(field), 0, number_types.Uint32Flags)
+        return value
 
     def text(self, field: int) -> str:
         """A text; empty when left out."""
-        start, count = self._vector(field)
-        return bytes(self._data[start : start + count]).decode("utf-8")
+        at = self.Offset(_slot(field))
+        return bytes(self.String(self.Pos + at)).decode("utf-8") if at else ""
 
     def integers(self, field: int, code: str) -> tuple[int, ...]:
         """A list of numbers of one struct code; empty when left out."""
-        start, count = self._vector(field)
-        return struct.unpack_from(f"<{count}{code}", self._data, start)
+        at = self.Offset(_slot(field))
+        return struct.unpack_from(f"<{self.VectorLen(at)}{code}", self.Bytes, self.Vector(at)) if at else ()
 
     def table(self, field: int) -> _Table | None:
         """The table that a field leads to."""
-        at = self._at(field)
-        return None if at is None else _Table(self._data, at + self._read("I", at))
+        at = self.Offset(_slot(field))
+        return _Table(self.Bytes, self.Indirect(self.Pos + at)) if at else None
 
     def tables(self, field: int) -> Iterator[_Table]:
         """A list of tables."""
-        start, count = self._vector(field)
-        for at in range(start, start + 4 * count, 4):
-            yield _Table(self._data, at + self._read("I", at))
+        at = self.Offset(_slot(field))
+        if at:
+            start = self.Vector(at)
+            for place in range(start, start + 4 * self.VectorLen(at), 4):
+                yield _Table(self.Bytes, self.Indirect(place))
 
-    def _vector(self, field: int) -> tuple[int, int]:
-        """Where a list's first item lies, and how many there are."""
-        at = self._at(field)
-        if at is None:
-            return 0, 0
-        start = at + self._read("I", at)
-        return start + 4, self._read("I", start)
 
-    def _at(self, field: int) -> int | None:
-        """Where a field lies; None when it is left out."""
-        entry = self._fields + 4 + 2 * field
-        offset = self._read("H", entry) if entry < self._fields_end else 0
-        return self._start + offset if offset else None
-
-    def _read(self, code: str, at: int) -> int:
-        if at < 0:
-            raise ValueError(f"offset {at}")
-        value: int = struct.unpack_from(f"<{code}", self._data, at)[0]
-        return value
+def _slot(field: int) -> int:
+    """Where a table's list of field offsets holds a field's."""
+    return 4 + 2 * field
