@@ -2,7 +2,8 @@
 
 Loading the library registers the operators `fixed_capacity::*.out` with the ExecuTorch runtime of this
 process; programs exported with `--attention fused` need that before they are loaded. The functions below call
-the same kernels directly on torch tensors; they exist for tests and measurements.
+the same kernels directly on torch tensors; they exist for tests and measurements. Products with stored weights:
+`native_linear.py`.
 
 Shape legend: B cache rows, b live rows, T step tokens, S slots, E encoder positions, H query heads,
 K key/value heads, D key size, Dv value size, N entries of a bias table.
@@ -51,12 +52,12 @@ def load_operator_library() -> Path:
             "reinstall with a C++20 compiler and the executorch package present, or export with "
             "--attention portable"
         )
-    _library(path)
+    open_library(path)
     return path
 
 
 @cache
-def _library(path: Path) -> ctypes.CDLL:
+def open_library(path: Path) -> ctypes.CDLL:
     """The loaded library, with the result types of its functions declared."""
     # The runtime's own library must be in the process first: both then share one operator registry. The
     # extension module is imported itself: its wrapper imports the exporter, which takes seconds.
@@ -76,8 +77,8 @@ def _library(path: Path) -> ctypes.CDLL:
 
 
 def kernel_variant() -> str:
-    """The instruction set whose kernels this processor runs: x86-64-v4, x86-64-v3 or baseline."""
-    name: bytes = _library(load_operator_library()).fixed_capacity_kernel_variant()
+    """The instruction set whose kernels this processor runs: x86-64-v4+vnni, x86-64-v4, x86-64-v3 or another."""
+    name: bytes = open_library(load_operator_library()).fixed_capacity_kernel_variant()
     return name.decode()
 
 
@@ -86,7 +87,7 @@ def share_packed_weights() -> None:
 
     Raises UnsupportedSetting when the library is not installed or the backend refuses.
     """
-    if _library(load_operator_library()).fixed_capacity_share_packed_weights() != 0:
+    if open_library(load_operator_library()).fixed_capacity_share_packed_weights() != 0:
         raise UnsupportedSetting("the XNNPACK backend refused to share packed weights between methods")
 
 
@@ -132,7 +133,7 @@ def _bind(function: str, floats: list[Tensor], indices: list[Tensor], out: Tenso
 
     A call raises ValueError, with nothing written, when the function refuses its arguments.
     """
-    library = _library(load_operator_library())
+    library = open_library(load_operator_library())
     views = [_view(tensor, "float32") for tensor in floats] + [_view(tensor, "int64") for tensor in indices]
     views.append(_view(out, str(out.dtype).removeprefix("torch.")))
     arguments: list[object] = [(_TensorView * len(views))(*views)]
@@ -204,13 +205,3 @@ def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tens
     """`fixed_capacity::write_cross`: writes the live positions; returns a copy of `lengths`."""
     out = lengths.new_empty(lengths.shape)
     return _bind("write_cross", [key, value, key_cache, value_cache], [lengths], out, None)()
-
-
-def project_rows(hidden: Tensor, weight: Tensor) -> Tensor:
-    """`fixed_capacity::project_rows`: hidden float32 `[b, r, C]` by weight `[V, C]` -> `[b, r, V]`."""
-    if hidden.dim() != 3 or weight.dim() != 2:
-        raise ValueError(
-            f"hidden states need 3 dimensions and weights 2, got {hidden.dim()} and {weight.dim()}"
-        )
-    out = hidden.new_empty((*hidden.shape[:2], weight.shape[0]))
-    return _bind("project_rows", [hidden, weight], [], out, None)()

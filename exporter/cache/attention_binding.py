@@ -83,13 +83,9 @@ class Attend:
 
 
 class Spelling(Protocol):
-    """One form of the operator (fused kernel or core operators). All attentions return `[b, T, H, Dv]`.
-
-    `project_rows` computes logits with the embedding's own weights, where the form can.
-    """
+    """One form of the operator (fused kernel or core operators). All attentions return `[b, T, H, Dv]`."""
 
     flat_caches: bool
-    project_rows: Callable[[Tensor, Tensor], Tensor] | None
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor: ...

@@ -26,7 +26,6 @@ _SCHEMAS = {
     "float? softcap",
     "encoder_attention": "Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor? bias_table, "
     "int bias_origin, float scale, float? softcap",
-    "project_rows": "Tensor hidden, Tensor weight",
     "write_cross": "Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor lengths",
 }
 
@@ -171,11 +170,6 @@ def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tens
     return lengths.clone()
 
 
-def project_rows(hidden: Tensor, weight: Tensor) -> Tensor:
-    """Logits `[b, r, V]` of hidden states `[b, r, C]`, with weights `[V, C]` read where the embedding keeps them."""
-    return hidden @ weight.T
-
-
 def _meta_btHd(query: Tensor, value: Tensor) -> Tensor:
     batch, heads, step_tokens = query.shape[:3]
     return query.new_empty((batch, step_tokens, heads, value.shape[3]))
@@ -185,14 +179,12 @@ _META: dict[str, Callable[..., Tensor]] = {
     "cached_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
     "cross_attention": lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
     "encoder_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
-    "project_rows": lambda hidden, weight: hidden.new_empty((*hidden.shape[:2], weight.shape[0])),
     "write_cross": lambda key, value, key_cache, value_cache, lengths: lengths.new_empty(lengths.shape),
 }
 _EAGER: dict[str, Callable[..., Tensor]] = {
     "cached_attention": cached_attention,
     "cross_attention": cross_attention,
     "encoder_attention": encoder_attention,
-    "project_rows": project_rows,
     "write_cross": write_cross,
 }
 

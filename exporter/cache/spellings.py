@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -21,7 +19,6 @@ class FusedSpelling:
 
     def __init__(self) -> None:
         self.ops = operators()
-        self.project_rows = self.ops.project_rows
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.cache, call.step
@@ -79,7 +76,6 @@ class CoreSpelling:
     """
 
     flat_caches = True
-    project_rows: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.cache, call.step

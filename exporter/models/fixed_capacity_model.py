@@ -23,7 +23,6 @@ from exporter.cache.attention_binding import (
 from exporter.cache.cache_layer import CacheLayer
 from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
-from exporter.models.shared_head import share_tied_head
 from exporter.spec.capacity_plan import CapacityPlan
 from runtime_shims.contract.manifest import Attention
 
@@ -47,7 +46,6 @@ class FixedCapacityModel(nn.Module):
         drop_padding_idx(model)
         write_out_gelu_tanh(model)
         use_operator(model)
-        share_tied_head(model, self.spelling.project_rows)
         model.get_output_embeddings().register_forward_pre_hook(self._keep_requested_rows)
 
     def _cache_layer(self, entry) -> CacheLayer:

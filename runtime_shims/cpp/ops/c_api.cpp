@@ -1,13 +1,15 @@
 #include "c_api.h"
 
+#include "c_api_refusal.h"
 #include "kernel_variants.h"
 #include "operators.h"
 #include "thread_pool_loop.h"
 
 namespace fixed_capacity {
-namespace {
 
 thread_local const char* last_refusal = "";
+
+namespace {
 
 template <typename Element>
 TensorView<Element> view(const fixed_capacity_tensor& tensor) {
@@ -71,11 +73,6 @@ int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]) {
                                       view<float>(tensors[2]), view<float>(tensors[3]),
                                       view<const int64_t>(tensors[4])};
   return check_and_run(arguments, static_cast<int64_t*>(tensors[5].data));
-}
-
-int32_t fixed_capacity_project_rows(const fixed_capacity_tensor tensors[3]) {
-  const ProjectRowsArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1])};
-  return check_and_run(arguments, static_cast<float*>(tensors[2].data));
 }
 
 const char* fixed_capacity_last_refusal(void) { return last_refusal; }

@@ -21,6 +21,11 @@ typedef struct {
 } fixed_capacity_tensor;
 
 typedef struct {
+  void* data;
+  int64_t bytes;
+} fixed_capacity_bytes;
+
+typedef struct {
   const fixed_capacity_tensor* bias_table; /* float [H, N], or null */
   int64_t bias_origin;
   const int64_t* window; /* or null */
@@ -40,8 +45,23 @@ FIXED_CAPACITY_API int32_t fixed_capacity_encoder_attention(const fixed_capacity
 /* tensors: key, value, key_cache, value_cache, lengths, out */
 FIXED_CAPACITY_API int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]);
 
-/* tensors: hidden, weight, out */
-FIXED_CAPACITY_API int32_t fixed_capacity_project_rows(const fixed_capacity_tensor tensors[3]);
+/* How a weight matrix is stored: weight_layout.h. */
+typedef struct {
+  int64_t width;
+  int64_t features;
+  int64_t bits;
+  int64_t group;
+} fixed_capacity_layout;
+
+/* input (float or quantized rows), weight, bias or null, out float [rows, features] */
+FIXED_CAPACITY_API int32_t fixed_capacity_linear(const fixed_capacity_bytes tensors[4],
+    const fixed_capacity_layout* layout, int64_t rows);
+/* input float [rows, width], out bytes */
+FIXED_CAPACITY_API int32_t fixed_capacity_quantize_rows(const fixed_capacity_bytes tensors[2],
+    const fixed_capacity_layout* layout, int64_t rows);
+/* indices int64 [count], weight, out float [count, width] */
+FIXED_CAPACITY_API int32_t fixed_capacity_embed(const fixed_capacity_bytes tensors[3],
+    const fixed_capacity_layout* layout, int64_t count);
 
 FIXED_CAPACITY_API const char* fixed_capacity_last_refusal(void);
 

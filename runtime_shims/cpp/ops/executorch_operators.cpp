@@ -1,12 +1,10 @@
 // The operators as ExecuTorch kernels (`fixed_capacity::*.out`): views of the runtime's tensors, the shape of the
 // output, and the runtime's thread pool. All arithmetic is behind operators.h.
 #include <executorch/extension/kernel_util/make_boxed_from_unboxed_functor.h>
-#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
-#include <executorch/runtime/kernel/kernel_runtime_context.h>
 
-#include <array>
 #include <optional>
 
+#include "executorch_tensors.h"
 #include "operators.h"
 #include "thread_pool_loop.h"
 
@@ -14,9 +12,7 @@ namespace fixed_capacity {
 namespace {
 
 using executorch::aten::ScalarType;
-using executorch::aten::SizesType;
 using executorch::aten::Tensor;
-using executorch::runtime::Error;
 using executorch::runtime::KernelRuntimeContext;
 
 // Turns runtime tensors into views and remembers whether all had the expected type and a row-major layout.
@@ -53,20 +49,6 @@ class ViewMaker {
 
   bool all_valid_ = true;
 };
-
-Tensor& fail(KernelRuntimeContext& context, const char* reason, Tensor& out) {
-  ET_LOG(Error, "fixed_capacity: %s", reason);
-  context.fail(Error::InvalidArgument);
-  return out;
-}
-
-template <size_t Rank>
-bool shape_output(Tensor& out, ScalarType type, const std::array<int64_t, Rank>& sizes) {
-  std::array<SizesType, Rank> shape;
-  for (size_t axis = 0; axis < Rank; ++axis) shape[axis] = static_cast<SizesType>(sizes[axis]);
-  return out.scalar_type() == type &&
-         executorch::runtime::resize_tensor(out, {shape.data(), shape.size()}) == Error::Ok;
-}
 
 // Refuses before anything is written, or shapes `out` as [b, T, H, Dv] and runs.
 template <typename Arguments>
@@ -126,17 +108,6 @@ Tensor& write_cross(KernelRuntimeContext& context, const Tensor& key, const Tens
   return out;
 }
 
-Tensor& project_rows(KernelRuntimeContext& context, const Tensor& hidden, const Tensor& weight, Tensor& out) {
-  ViewMaker views;
-  const ProjectRowsArguments arguments{views.floats(hidden), views.floats(weight)};
-  if (!views.all_valid()) return fail(context, "tensors must be contiguous float32", out);
-  if (const Refusal refusal = check(arguments)) return fail(context, refusal.reason, out);
-  if (!shape_output<3>(out, ScalarType::Float, {hidden.size(0), hidden.size(1), weight.size(0)}))
-    return fail(context, "the output tensor cannot hold the logits", out);
-  run(arguments, static_cast<float*>(out.mutable_data_ptr()), thread_pool_loop());
-  return out;
-}
-
 }  // namespace
 }  // namespace fixed_capacity
 
@@ -144,4 +115,3 @@ EXECUTORCH_LIBRARY(fixed_capacity, "cached_attention.out", fixed_capacity::cache
 EXECUTORCH_LIBRARY(fixed_capacity, "cross_attention.out", fixed_capacity::cross_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "encoder_attention.out", fixed_capacity::encoder_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "write_cross.out", fixed_capacity::write_cross);
-EXECUTORCH_LIBRARY(fixed_capacity, "project_rows.out", fixed_capacity::project_rows);

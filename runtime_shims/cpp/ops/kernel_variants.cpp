@@ -1,35 +1,62 @@
 #include "kernel_variants.h"
 
+#if defined(FIXED_CAPACITY_ARM_VARIANTS)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+#define FIXED_CAPACITY_ATTENTION(variant) \
+  namespace variant {                     \
+  void run_tile(const TileTask& task);    \
+  }
+#define FIXED_CAPACITY_LINEAR(variant)         \
+  namespace variant {                          \
+  void run_linear(const LinearTask& task);     \
+  void run_quantize(const QuantizeTask& task); \
+  void run_embed(const EmbedTask& task);       \
+  }
+
 namespace fixed_capacity {
 
-namespace baseline {
-void run_tile(const TileTask& task);
-void run_project(const ProjectTask& task);
-}
+FIXED_CAPACITY_ATTENTION(baseline)
+FIXED_CAPACITY_LINEAR(baseline)
 #if defined(FIXED_CAPACITY_X86_VARIANTS)
-namespace x86_64_v3 {
-void run_tile(const TileTask& task);
-void run_project(const ProjectTask& task);
-}
-namespace x86_64_v4 {
-void run_tile(const TileTask& task);
-void run_project(const ProjectTask& task);
-}
+FIXED_CAPACITY_ATTENTION(x86_64_v3)
+FIXED_CAPACITY_LINEAR(x86_64_v3)
+FIXED_CAPACITY_LINEAR(x86_64_v3_vnni)
+FIXED_CAPACITY_ATTENTION(x86_64_v4)
+FIXED_CAPACITY_LINEAR(x86_64_v4)
+FIXED_CAPACITY_LINEAR(x86_64_v4_vnni)
 #endif
+#if defined(FIXED_CAPACITY_ARM_VARIANTS)
+FIXED_CAPACITY_LINEAR(arm_dotprod)
+#endif
+
+#define FIXED_CAPACITY_ENTRY(text, attention, products) \
+  KernelVariant { text, attention::run_tile, products::run_linear, products::run_quantize, products::run_embed }
 
 SupportedVariants supported_variants() {
   SupportedVariants found;
+  const auto add = [&found](const KernelVariant& variant) { found.items[found.count++] = variant; };
 #if defined(FIXED_CAPACITY_X86_VARIANTS)
   __builtin_cpu_init();
   const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                      __builtin_cpu_supports("f16c");
   const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  if (has_v4) found.items[found.count++] = {"x86-64-v4", x86_64_v4::run_tile, x86_64_v4::run_project};
-  if (has_v3) found.items[found.count++] = {"x86-64-v3", x86_64_v3::run_tile, x86_64_v3::run_project};
+  if (has_v4 && __builtin_cpu_supports("avx512vnni"))
+    add(FIXED_CAPACITY_ENTRY("x86-64-v4+vnni", x86_64_v4, x86_64_v4_vnni));
+  if (has_v4) add(FIXED_CAPACITY_ENTRY("x86-64-v4", x86_64_v4, x86_64_v4));
+  if (has_v3 && __builtin_cpu_supports("avxvnni"))
+    add(FIXED_CAPACITY_ENTRY("x86-64-v3+vnni", x86_64_v3, x86_64_v3_vnni));
+  if (has_v3) add(FIXED_CAPACITY_ENTRY("x86-64-v3", x86_64_v3, x86_64_v3));
 #endif
-  found.items[found.count++] = {"baseline", baseline::run_tile, baseline::run_project};
+#if defined(FIXED_CAPACITY_ARM_VARIANTS)
+  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) add(FIXED_CAPACITY_ENTRY("arm+dotprod", baseline, arm_dotprod));
+#endif
+  add(FIXED_CAPACITY_ENTRY("baseline", baseline, baseline));
   return found;
 }
 

@@ -1,7 +1,7 @@
 // The kernels compiled once per instruction set, and the choice between them at run time.
 #pragma once
 
-#include "project_task.h"
+#include "linear_task.h"
 #include "tile_task.h"
 
 namespace fixed_capacity {
@@ -9,12 +9,14 @@ namespace fixed_capacity {
 struct KernelVariant {
   const char* name = nullptr;
   void (*attend_tile)(const TileTask&) = nullptr;
-  void (*project)(const ProjectTask&) = nullptr;
+  void (*linear)(const LinearTask&) = nullptr;
+  void (*quantize)(const QuantizeTask&) = nullptr;
+  void (*embed)(const EmbedTask&) = nullptr;
 };
 
 // Variants this processor can run, the fastest first; the last one runs everywhere.
 struct SupportedVariants {
-  KernelVariant items[3];
+  KernelVariant items[5];
   int count = 0;
 };
 

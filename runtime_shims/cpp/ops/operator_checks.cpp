@@ -113,11 +113,4 @@ Refusal check(const WriteCrossArguments& arguments) {
   return check_lengths(arguments.lengths, key.sizes[0], key.sizes[2]);
 }
 
-Refusal check(const ProjectRowsArguments& arguments) {
-  const ConstFloatView &hidden = arguments.hidden, &weight = arguments.weight;
-  if (!hidden.has_rank(3) || !weight.has_rank(2)) return refuse("hidden states need 3 dimensions, weights 2");
-  if (hidden.sizes[2] != weight.sizes[1]) return refuse("hidden states and weights must have one width");
-  return {};
-}
-
 }  // namespace fixed_capacity

@@ -27,13 +27,8 @@ void set_options(AttentionProblem& problem, const AttentionOptions& options) {
 }
 
 void attend_on(const AttentionProblem& problem, const ParallelLoop& loop) {
-  attend(problem, best_variant(), loop.threads, [&](int64_t count, const auto& body) {
-    using Body = std::remove_cvref_t<decltype(body)>;
-    const auto call = [](const void* context, int64_t begin, int64_t end) {
-      (*static_cast<const Body*>(context))(begin, end);
-    };
-    loop.run(count, call, &body);
-  });
+  attend(problem, best_variant(), loop.threads,
+         [&](int64_t count, const auto& body) { run_parallel(loop, count, body); });
 }
 
 // Copies `count` rows of `dim` floats.
@@ -54,10 +49,6 @@ void write_head(const ConstFloatView& from, const FloatView& to, int64_t row, in
 }
 
 }  // namespace
-
-ParallelLoop serial_loop() {
-  return {[](int64_t count, ParallelLoop::Body body, const void* context) { body(context, 0, count); }, 1};
-}
 
 AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out) {
   AttentionProblem problem;
@@ -133,19 +124,6 @@ void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop&
   };
   loop.run(rows * heads, body, &arguments);
   for (int64_t row = 0; row < rows; ++row) out[row] = arguments.lengths.data[row];
-}
-
-void run(const ProjectRowsArguments& arguments, float* out, const ParallelLoop& loop) {
-  ProjectTask task{arguments.hidden.data, arguments.weight.data, out, arguments.hidden.sizes[0] * arguments.hidden.sizes[1],
-                   arguments.hidden.sizes[2], arguments.weight.sizes[0], 0, 0};
-  constexpr int64_t kEntries = 256;  // vocabulary entries per part of the loop
-  const auto body = [](const void* context, int64_t begin, int64_t end) {
-    ProjectTask part = *static_cast<const ProjectTask*>(context);
-    part.begin = begin * kEntries;
-    part.end = std::min(end * kEntries, part.vocabulary);
-    best_variant().project(part);
-  };
-  loop.run((task.vocabulary + kEntries - 1) / kEntries, body, &task);
 }
 
 }  // namespace fixed_capacity

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "attention_problem.h"
+#include "parallel_loop.h"
 #include "tensor_view.h"
 
 namespace fixed_capacity {
@@ -43,33 +44,16 @@ struct WriteCrossArguments {
   ConstIndexView lengths;            // [b]
 };
 
-struct ProjectRowsArguments {
-  ConstFloatView hidden;  // [b, r, C]
-  ConstFloatView weight;  // [V, C]
-};
-
 Refusal check(const CachedAttentionArguments& arguments);
 Refusal check(const CrossAttentionArguments& arguments);
 Refusal check(const EncoderAttentionArguments& arguments);
 Refusal check(const WriteCrossArguments& arguments);
-Refusal check(const ProjectRowsArguments& arguments);
 
-// A parallel loop: calls body(context, begin, end) over disjoint ranges that cover 0..count-1, then returns.
-struct ParallelLoop {
-  using Body = void (*)(const void* context, int64_t begin, int64_t end);
-  void (*run)(int64_t count, Body body, const void* context) = nullptr;
-  int64_t threads = 1;
-};
-
-// A loop on the calling thread.
-ParallelLoop serial_loop();
-
-// `out` is [b, T, H, Dv], [b, T, H, Dv], [b, E, H, Dv]; for write_cross int64 [b]; for project_rows [b, r, V].
+// `out` is [b, T, H, Dv], [b, T, H, Dv], [b, E, H, Dv]; for write_cross int64 [b].
 void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const EncoderAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop& loop);
-void run(const ProjectRowsArguments& arguments, float* out, const ParallelLoop& loop);
 
 // The attention problem behind a call; for tests and benchmarks that choose the kernel variant themselves.
 AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out);

@@ -1,0 +1,182 @@
+"""Products and lookups over a model's weights become operators over stored weights: one copy for all of them.
+
+A delegate packs a copy of its own of every weight it multiplies with, at every load; a tied head would be stored
+twice. Here each weight is written to the program once, in the layout its product reads (`exporter.weights.layout`), and
+serves where the file is mapped: products, the embedding lookup, the head, and every method.
+
+Shape legend: N output features, C inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from executorch.backends.transforms.utils import create_constant_placeholder
+from torch import Tensor
+from torch.fx import Node
+
+from exporter.lower.executorch_forms import stored_tensors
+from exporter.trace.trace import ExportedProgram, InputKind
+from exporter.weights.layout import WeightLayout, pack_floats, pack_integers
+from exporter.weights.operators import operators
+
+_ATEN = torch.ops.aten
+
+
+@dataclass
+class WeightStore:
+    """The stored matrices of one program, by the tensors they come from; methods share them.
+
+    Attributes:
+        float_bits: 32 or 16, for weights that are not quantized.
+    """
+
+    float_bits: int = 32
+    packed: dict[tuple, Tensor] = field(default_factory=dict)
+
+    def floats(self, weight_NC: Tensor) -> tuple[Tensor, WeightLayout]:
+        """A float matrix and its layout."""
+        layout = WeightLayout(*weight_NC.shape, self.float_bits)
+        key = (weight_NC.data_ptr(), weight_NC.stride())
+        return self._once(key, lambda: pack_floats(weight_NC, self.float_bits)), layout
+
+    def integers(self, values_NC: Tensor, scales_NG: Tensor, bits: int, group: int) -> tuple[Tensor, WeightLayout]:
+        """An integer matrix and its layout."""
+        layout = WeightLayout(*values_NC.shape, bits, group)
+        return self._once((values_NC.data_ptr(),), lambda: pack_integers(values_NC, scales_NG, layout)), layout
+
+    def _once(self, key: tuple, pack: Callable[[], Tensor]) -> Tensor:
+        if key not in self.packed:
+            self.packed[key] = pack()
+        return self.packed[key]
+
+
+def with_stored_weights(program: ExportedProgram, store: WeightStore) -> ExportedProgram:
+    """A copy of `program` whose products and lookups read stored weights; the weights they replace are dropped."""
+    changed = copy.copy(program)
+    changed._graph_module = copy.deepcopy(program.graph_module)
+    changed._graph_signature = copy.deepcopy(program.graph_signature)
+    changed._state_dict, changed._constants = dict(program.state_dict), dict(program.constants)
+    rewrite = _Rewrite(changed, store)
+    for node in list(changed.graph.nodes):
+        rewrite.node(node)
+    changed.graph.eliminate_dead_code()
+    _drop_unused_weights(changed)
+    changed.graph_module.recompile()
+    return changed
+
+
+class _Rewrite:
+    """One pass over one program."""
+
+    def __init__(self, program: ExportedProgram, store: WeightStore) -> None:
+        self.program, self.store = program, store
+        self.stored = stored_tensors(program)
+        self.ops = operators()
+        self.quantized: dict[tuple[Node, int], Node] = {}
+
+    def node(self, node: Node) -> None:
+        """Replace `node` when it reads a weight."""
+        rules = {
+            _ATEN.linear.default: self._linear,
+            _ATEN.addmm.default: self._addmm,
+            _ATEN.embedding.default: self._embedding,
+            self.ops.quantized_dense.default: self._quantized_linear,
+            self.ops.quantized_embedding.default: self._quantized_embedding,
+        }
+        if node.op == "call_function" and node.target in rules:
+            rules[node.target](node)
+
+    def _linear(self, node: Node) -> None:
+        source, weight = node.args[:2]
+        if self._is_matrix(weight):
+            packed, layout = self.store.floats(self.stored[weight])
+            bias = node.args[2] if len(node.args) > 2 else None
+            self._product(node, source, bias, self._constant(weight, packed), layout)
+
+    def _addmm(self, node: Node) -> None:
+        bias, source, weight = node.args[:3]
+        if self._is_matrix(weight) and not node.kwargs and bias.meta["val"].dim() == 1:
+            packed, layout = self.store.floats(self.stored[weight].T)
+            self._product(node, source, bias, self._constant(weight, packed), layout)
+
+    def _embedding(self, node: Node) -> None:
+        weight, indices = node.args[:2]
+        if self._is_matrix(weight):
+            packed, layout = self.store.floats(self.stored[weight])
+            self._lookup(node, indices, self._constant(weight, packed), layout)
+
+    def _quantized_linear(self, node: Node) -> None:
+        source, values, scales, bias, bits, group = node.args
+        packed, layout = self.store.integers(self.stored[values], self.stored[scales], bits, group)
+        rows = self.quantized.get((source, group))
+        if rows is None:
+            with self.program.graph.inserting_before(node):
+                rows = self._call(self.ops.quantize_rows.default, (source, group))
+            self.quantized[source, group] = rows
+        self._product(node, rows, bias, self._constant(values, packed), layout)
+
+    def _quantized_embedding(self, node: Node) -> None:
+        indices, values, scales, bits, group = node.args
+        packed, layout = self.store.integers(self.stored[values], self.stored[scales], bits, group)
+        self._lookup(node, indices, self._constant(values, packed), layout)
+
+    def _product(self, node: Node, source: Node, bias: Node | None, weight: Node, layout: WeightLayout) -> None:
+        arguments = (source, weight, bias, layout.width, layout.features, layout.bits, layout.group)
+        self._replace(node, self.ops.dense.default, arguments)
+
+    def _lookup(self, node: Node, indices: Node, weight: Node, layout: WeightLayout) -> None:
+        arguments = (indices, weight, layout.width, layout.features, layout.bits, layout.group)
+        self._replace(node, self.ops.embed.default, arguments)
+
+    def _replace(self, node: Node, operator, arguments: tuple) -> None:
+        with self.program.graph.inserting_before(node):
+            call = self._call(operator, arguments)
+        call.meta = {key: node.meta[key] for key in ("val", "stack_trace") if key in node.meta}
+        node.replace_all_uses_with(call)
+        self.program.graph.erase_node(node)
+
+    def _call(self, operator, arguments: tuple) -> Node:
+        """A call whose result has the shape that the operator gives it."""
+        call = self.program.graph.call_function(operator, arguments)
+        values = [argument.meta["val"] if isinstance(argument, Node) else argument for argument in arguments]
+        first = next(value for value in values if isinstance(value, Tensor))
+        with first.fake_mode:
+            call.meta["val"] = operator(*values)
+        return call
+
+    def _is_matrix(self, node: object) -> bool:
+        """Whether `node` is a float32 weight of two dimensions."""
+        tensor = self.stored.get(node) if isinstance(node, Node) else None
+        return tensor is not None and tensor.dim() == 2 and tensor.dtype == torch.float32
+
+    def _constant(self, replaced: Node, packed: Tensor) -> Node:
+        """The placeholder of a stored matrix, made at its first use in this program."""
+        signature = self.program.graph_signature
+        names = signature.inputs_to_parameters | signature.inputs_to_buffers
+        name = "stored_" + re.sub(r"\W", "_", names.get(replaced.name, replaced.name))
+        graph = self.program.graph
+        with graph.inserting_before(next(iter(graph.nodes))):
+            return create_constant_placeholder(
+                self.program, graph, name, InputKind.BUFFER, packed, persistent_buffer=True
+            )
+
+
+def _drop_unused_weights(program: ExportedProgram) -> None:
+    """Remove stored tensors that nothing reads any more, from the graph, its signature and its state."""
+    unused = {node for node in stored_tensors(program) if not node.users}
+    names = {node.name for node in unused}
+    signature = program.graph_signature
+    dropped = [spec for spec in signature.input_specs if spec.arg.name in names]
+    signature.input_specs[:] = [spec for spec in signature.input_specs if spec.arg.name not in names]
+    for node in unused:
+        program.graph.erase_node(node)
+    kept = {spec.target for spec in signature.input_specs}
+    for spec in dropped:
+        if spec.target not in kept:
+            program._state_dict.pop(spec.target, None)
+            program._constants.pop(spec.target, None)

@@ -1,0 +1,1 @@
+"""How weights are stored: formats, the layout that a product reads as one stream, and quantization."""

@@ -1,0 +1,96 @@
+"""Weight matrices in the layout of `runtime_shims/cpp/ops/weight_layout.h`: panels of 32 features, read as one stream.
+
+Shape legend: N output features, C inputs, P panels of 32 features, G groups of inputs that share a scale, S inputs in
+a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+PANEL = 32
+OFFSETS = {8: 128, 4: 8}
+"""What is added to integers of so many bits, which are stored unsigned."""
+
+
+@dataclass(frozen=True)
+class WeightLayout:
+    """Sizes of one stored matrix `[N, C]`. `bits` 32 and 16: floating point; 8 and 4: integers in groups of `group`."""
+
+    features: int
+    width: int
+    bits: int = 32
+    group: int = 0
+
+    @property
+    def is_integer(self) -> bool:
+        return self.bits <= 8
+
+    @property
+    def panels(self) -> int:
+        return -(-self.features // PANEL)
+
+    @property
+    def groups(self) -> int:
+        return -(-self.width // self.group) if self.is_integer else 0
+
+    @property
+    def panel_bytes(self) -> int:
+        if not self.is_integer:
+            return self.width * PANEL * self.bits // 8
+        return self.groups * PANEL * 2 + self.groups * self.group * PANEL * self.bits // 8
+
+    @property
+    def size_bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of quantized inputs: int8 values, a float32 scale and an int32 sum per group."""
+        return self.groups * (self.group + 8)
+
+
+def pack_floats(weight_NC: Tensor, bits: int) -> Tensor:
+    """Float weights as `[P, C, 32]` of float32 or float16."""
+    features, width = weight_NC.shape
+    dtype = torch.float32 if bits == 32 else torch.float16
+    padding = -features % PANEL
+    padded = functional.pad(weight_NC, (0, 0, 0, padding)) if padding else weight_NC
+    return padded.view(-1, PANEL, width).transpose(1, 2).to(dtype).contiguous()
+
+
+def unpack_floats(packed: Tensor, layout: WeightLayout) -> Tensor:
+    """The float32 matrix `[N, C]` of `pack_floats`."""
+    return packed.transpose(1, 2).reshape(-1, layout.width)[: layout.features].float()
+
+
+def pack_integers(values_NC: Tensor, scales_NG: Tensor, layout: WeightLayout) -> Tensor:
+    """int8 values and bfloat16 scales as the bytes `[P * panel_bytes]` of one matrix."""
+    features, width = values_NC.shape
+    groups, filled = layout.groups, layout.groups * layout.group
+    padded = functional.pad(values_NC, (0, filled - width, 0, -features % PANEL))
+    stored = (padded.to(torch.int16) + OFFSETS[layout.bits]).to(torch.uint8)
+    quads = stored.view(-1, PANEL, filled // 4, 4).transpose(1, 2)  # [P, C / 4, 32, 4]
+    if layout.bits == 4:
+        quads = quads[:, 0::2] | (quads[:, 1::2] << 4)
+    scales = functional.pad(scales_NG, (0, 0, 0, -features % PANEL)).view(-1, PANEL, groups).transpose(1, 2)
+    scale_bytes = scales.contiguous().view(torch.uint8).reshape(quads.shape[0], -1)
+    return torch.cat([scale_bytes, quads.reshape(quads.shape[0], -1)], dim=1).reshape(-1)
+
+
+def unpack_integers(packed: Tensor, layout: WeightLayout) -> tuple[Tensor, Tensor]:
+    """int8 values `[N, C]` and bfloat16 scales `[N, G]` of `pack_integers`."""
+    panels, groups, size = layout.panels, layout.groups, layout.group
+    rows = packed.view(panels, -1)
+    scales = rows[:, : groups * PANEL * 2].contiguous().view(torch.bfloat16).view(panels, groups, PANEL)
+    quads = rows[:, groups * PANEL * 2 :].reshape(panels, -1, PANEL, 4)
+    if layout.bits == 4:
+        quads = torch.stack([quads & 0x0F, quads >> 4], dim=2)
+    stored = quads.reshape(panels, groups * size // 4, PANEL, 4).transpose(1, 2).reshape(panels * PANEL, -1)
+    values = (stored.to(torch.int16) - OFFSETS[layout.bits]).to(torch.int8)
+    scales_NG = scales.transpose(1, 2).reshape(-1, groups)
+    return values[: layout.features, : layout.width].contiguous(), scales_NG[: layout.features].contiguous()

@@ -1,0 +1,100 @@
+// Rows to quantized rows, and stored weights back to rows of floats.
+#pragma once
+
+#include "linear_integer.h"
+
+namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
+
+inline float largest_magnitude(const float* values, int64_t count) {
+  Vec largest = {};
+  int64_t index = 0;
+  for (; index + kLanes <= count; index += kLanes) {
+    const Vec value = load(values + index);
+    largest = larger(largest, larger(value, -value));
+  }
+  float result = largest_lane(largest);
+  for (; index < count; ++index) {
+    const float value = values[index] < 0.0F ? -values[index] : values[index];
+    result = value > result ? value : result;
+  }
+  return result;
+}
+
+// Rounds to the nearest integer, halves to even: adding 1.5 * 2^23 leaves no room for a fraction.
+inline int32_t rounded(float value) {
+  const float shifted = value + 12582912.0F;
+  int32_t bits;
+  __builtin_memcpy(&bits, &shifted, 4);
+  return bits - 0x4B400000;
+}
+
+inline void quantize_group(const float* from, int64_t live, int64_t group, int8_t* to, float& scale, int32_t& sum) {
+  const float largest = largest_magnitude(from, live);
+  const float inverse = largest > 0.0F ? 127.0F / largest : 0.0F;
+  scale = largest / 127.0F;
+  sum = 0;
+  for (int64_t index = 0; index < live; ++index) {
+    const int32_t value = rounded(from[index] * inverse);
+    to[index] = static_cast<int8_t>(value);
+    sum += value;
+  }
+  for (int64_t index = live; index < group; ++index) to[index] = 0;
+}
+
+inline void quantize_rows(const QuantizeTask& task) {
+  const WeightLayout& layout = task.layout;
+  const int64_t groups = layout.groups(), group = layout.group;
+  for (int64_t row = task.first_row; row < task.last_row; ++row) {
+    int8_t* values = task.out + row * layout.row_bytes();
+    float* scales = reinterpret_cast<float*>(values + groups * group);
+    int32_t* sums = reinterpret_cast<int32_t*>(scales + groups);
+    const float* from = task.input + row * layout.width;
+    for (int64_t index = 0; index < groups; ++index) {
+      const int64_t left = layout.width - index * group;
+      quantize_group(from + index * group, left < group ? left : group, group, values + index * group, scales[index],
+                     sums[index]);
+    }
+  }
+}
+
+// One value of an integer weight matrix without its scale. `values` is the part of a panel after its scales.
+inline int32_t stored_integer(const uint8_t* values, int32_t bits, int64_t lane, int64_t input) {
+  const int64_t quad = input / 4, byte = lane * 4 + input % 4;
+  if (bits == 8) return int32_t{values[quad * kPanel * 4 + byte]} - 128;
+  const uint8_t pair = values[quad / 2 * kPanel * 4 + byte];
+  return (quad % 2 ? pair >> 4 : pair & 0x0F) - 8;
+}
+
+inline void embed_row(const EmbedTask& task, int64_t feature, float* out) {
+  const WeightLayout& layout = task.layout;
+  const uint8_t* panel = task.weight + feature / kPanel * layout.panel_bytes();
+  const int64_t lane = feature % kPanel;
+  if (layout.bits == 32) {
+    const float* values = reinterpret_cast<const float*>(panel) + lane;
+    for (int64_t c = 0; c < layout.width; ++c) out[c] = values[c * kPanel];
+    return;
+  }
+  if (layout.bits == 16) {
+    uint8_t bytes[kLanes * 2] = {};
+    for (int64_t c = 0; c < layout.width; ++c) {
+      __builtin_memcpy(bytes, panel + (c * kPanel + lane) * 2, 2);
+      out[c] = float16_to_float(bytes)[0];
+    }
+    return;
+  }
+  for (int64_t c = 0; c < layout.width; ++c) {
+    uint16_t half;
+    __builtin_memcpy(&half, panel + (c / layout.group * kPanel + lane) * 2, 2);
+    const uint32_t wide = uint32_t{half} << 16;
+    float scale;
+    __builtin_memcpy(&scale, &wide, 4);
+    out[c] = static_cast<float>(stored_integer(panel + layout.scale_bytes(), layout.bits, lane, c)) * scale;
+  }
+}
+
+inline void embed(const EmbedTask& task) {
+  for (int64_t row = task.first_row; row < task.last_row; ++row)
+    embed_row(task, task.indices[row], task.out + row * task.layout.width);
+}
+
+}  // namespace fixed_capacity::FIXED_CAPACITY_VARIANT
