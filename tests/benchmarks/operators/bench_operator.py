@@ -1,6 +1,6 @@
 """Times the C++ attention kernels at shapes of real models; the answer is checked before it is timed.
 
-    python tests/benchmarks/bench_operator.py [--seconds 0.3]
+    python tests/benchmarks/operators/bench_operator.py [--seconds 0.3]
 
 Prints one JSON object. `gb_per_s` counts the key and value bytes that the queries must see; `gflop_per_s`
 counts two operations per multiply-add of visible pairs. Times are those of the fastest of ten batches;

@@ -1,6 +1,6 @@
 """Where a decode step's time goes: ExecuTorch's own event trace of one bundle, by operator.
 
-    python tests/benchmarks/profile_step.py BUNDLE [--fill 0.5] [--rows 1] [--width 1] [--json FILE]
+    python tests/benchmarks/operators/profile_step.py BUNDLE [--fill 0.5] [--rows 1] [--width 1] [--json FILE]
 
 Times are medians over the traced steps, in milliseconds. Operators inside a delegate are listed with it and again
 by name, so the shares of a backend's operators add up to that of `DELEGATE_CALL`. Tracing itself costs a little.
@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.native import load_operator_library

@@ -1,0 +1,72 @@
+"""optimum-onnx: encoder and merged decoder as ONNX files, run by ONNX Runtime under `generate`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import onnxruntime
+import torch
+from optimum.onnxruntime import ORTModelForSeq2SeqLM
+
+from tests.benchmarks.harness.job import Answer, Job
+from tests.benchmarks.harness.serve import serve, timed
+
+
+class FirstToken:
+    """A streamer that notes when the first new token came; the first call brings the start token."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.first = 0.0
+
+    def put(self, value: torch.Tensor) -> None:
+        self.calls += 1
+        if self.calls == 2:
+            self.first = time.perf_counter()
+
+    def end(self) -> None:
+        pass
+
+
+class OptimumOnnx:
+    cache_element_bytes = 4
+    weights_bytes = 0
+
+    def __init__(self, job: Job) -> None:
+        torch.set_num_threads(job.threads)
+        self._job = job
+        self._sources = torch.tensor(job.prompts)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
+        directory = Path(job.work) / f"optimum-{Path(job.checkpoint).name}"
+        if not directory.is_dir():
+            aside = directory.with_name(f".{directory.name}.partial")
+            ORTModelForSeq2SeqLM.from_pretrained(job.checkpoint, export=True).save_pretrained(aside)
+            aside.rename(directory)
+        self._model = ORTModelForSeq2SeqLM.from_pretrained(directory, session_options=options)
+
+    def answer(self) -> Answer:
+        watch = FirstToken() if len(self._sources) == 1 else None  # streamers take one row
+        started = time.perf_counter()
+        tokens = self._model.generate(
+            self._sources,
+            attention_mask=torch.ones_like(self._sources),
+            max_new_tokens=self._job.new_tokens,
+            min_new_tokens=self._job.new_tokens,
+            do_sample=False,
+            num_beams=1,
+            streamer=watch,
+        )
+        rows = tokens[:, 1:].tolist()
+        if watch:
+            return timed(rows, started, watch.first)
+        total = time.perf_counter() - started
+        return Answer(rows, 0.0, 0.0, total)
+
+    def follow(self, tokens: list[int]) -> list[int]:
+        raise NotImplementedError("it is asked for equal answers only")
+
+
+if __name__ == "__main__":
+    serve(OptimumOnnx, ["optimum-onnx", "onnxruntime", "transformers"])
