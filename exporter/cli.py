@@ -85,6 +85,8 @@ def export_model(
     backend: options.BackendOption = None,
     attention: options.AttentionOption = None,
     quantize: options.QuantizeOption = None,
+    embedding_bits: options.EmbeddingBitsOption = None,
+    group_size: options.GroupSizeOption = None,
     dtype: options.DtypeOption = None,
     draft: options.DraftOption = None,
     greedy: options.GreedyOption = False,
@@ -115,6 +117,8 @@ def export_model(
         backends=tuple(backend) if backend else None,
         attention=attention,
         quantize=quantize,
+        embedding_bits=embedding_bits,
+        group_size=group_size,
         dtype=dtype,
         draft=draft,
     )

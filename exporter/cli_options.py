@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from exporter.spec.recipe import ATTENTIONS, BACKENDS, DTYPES, QUANTIZATIONS
+from exporter.spec.recipe import ATTENTIONS, BACKENDS, DTYPES
 
 MODEL, CAPACITY, PROGRAM, OUTPUT = "Model", "Capacity", "Program", "Output"
 
@@ -114,7 +114,25 @@ QuantizeOption = Annotated[
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help=f"Weight format; this version: {', '.join(QUANTIZATIONS)}.",
+        help="Weights in 8 bits (8da8w) or 4 (8da4w), multiplied with activations of 8 bits; or none. Default: none.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+EmbeddingBitsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--embedding-bits",
+        metavar="N",
+        help="With --quantize: bits of embedding and output head, 8 or 4. Default: 8.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+GroupSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--group-size",
+        metavar="N",
+        help="With --quantize: weights that share a scale, a multiple of 32. Default: 32.",
         rich_help_panel=PROGRAM,
     ),
 ]

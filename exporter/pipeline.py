@@ -13,6 +13,7 @@ from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
+from exporter.spec.weight_format import WeightFormat
 from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.out_of_memory import memory_for
 
@@ -151,13 +152,19 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     from exporter.trace.methods import program_methods
     from exporter.trace.trace import trace_methods
     from exporter.verify.parity import Stages, verify_bundle
+    from exporter.weights.quantize import keep_integers_only, quantize_model
     from runtime_shims.reference.golden import GOLDEN_NAME, to_json
 
     plan = planned.plan
     model = planned.source.load_model(progress)
-    progress.stage("recording eager answers")
     save_text_files(aside, planned.source.load_tokenizer(), planned.source.load_processor())
+    weights = WeightFormat.of(plan.recipe)
+    if weights.is_quantized:
+        progress.stage("quantizing weights")
+        quantize_model(model, weights)
+    progress.stage("recording eager answers")
     golden = make_golden(model, plan, planned.rules.tokens)
+    keep_integers_only(model)
     (aside / GOLDEN_NAME).write_text(to_json(golden), encoding="utf-8")
     progress.stage("tracing")
     methods = program_methods(plan)

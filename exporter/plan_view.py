@@ -64,8 +64,16 @@ def cache_lines(plan: CapacityPlan) -> list[tuple[str, CacheEntry, int]]:
 
 def _heading(plan: CapacityPlan) -> Text:
     millions = f"{plan.parameter_count / 1e6:,.1f} M parameters"
-    facts = f"{_MODEL_KIND_NAMES[plan.kind]}, {millions}, {plan.recipe.dtype}"
+    facts = f"{_MODEL_KIND_NAMES[plan.kind]}, {millions}, {_weights(plan)}"
     return Text.assemble((plan.recipe.model, "bold"), f"  {facts}")
+
+
+def _weights(plan: CapacityPlan) -> str:
+    """How weights are stored, in words."""
+    recipe = plan.recipe
+    if recipe.quantize == "none":
+        return recipe.dtype
+    return f"{recipe.quantize} in groups of {recipe.group_size}, embedding {recipe.embedding_bits} bits"
 
 
 def _limits(plan: CapacityPlan) -> Text:

@@ -42,6 +42,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
     source, features = _sources(plan, rules, rows)
     prompts = _prompts(plan, rules, rows)
     budget = min(NEW_TOKENS, plan.recipe.max_dec - max(map(len, prompts)) + 1)
+    allowed = loosest(plan.recipe)
     try:
         answers = [
             answer_row(
@@ -51,6 +52,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
                 None if features is None else features[row : row + 1],
                 rules,
                 budget,
+                lead=2 * allowed.relative if plan.recipe.quantize != "none" else 0.0,
             )
             for row in range(rows)
         ]
@@ -65,7 +67,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
         first_logits_top=tuple(top for _, top in answers),
     )
     largest = max(abs(value) for _, top in answers for _, value in top)
-    return Golden(requests=(request,), logits_tolerance=loosest(plan.recipe).absolute(largest))
+    return Golden(requests=(request,), logits_tolerance=allowed.absolute(largest))
 
 
 def answer_row(
@@ -75,8 +77,13 @@ def answer_row(
     features: Tensor | None,
     rules: TokenRules,
     budget: int,
+    lead: float = 0.0,
 ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
-    """Greedy tokens of one row, and the largest logits after its prompt."""
+    """Greedy tokens of one row, and the largest logits after its prompt.
+
+    The answer ends before a token that leads the next best by less than `lead` times the largest logit: where programs
+    may differ that much, either is right.
+    """
     with torch.no_grad():
         step = eager_step(model, source, features)
         logits_V = step(torch.tensor([prompt]))
@@ -88,11 +95,26 @@ def answer_row(
         )
         tokens: list[int] = []
         while len(tokens) < budget:
-            tokens.append(greedy_token(logits_V, rules, len(prompt) + len(tokens), len(prompt)))
+            position = len(prompt) + len(tokens)
+            token = greedy_token(logits_V, rules, position, len(prompt))
+            if lead > 0.0 and _lead_of(token, logits_V, rules, position, len(prompt)) < lead * abs(float(best.values[0])):
+                break
+            tokens.append(token)
             if tokens[-1] in rules.eos or len(tokens) == budget:
                 break
             logits_V = step(torch.tensor([tokens[-1:]]))
     return tuple(tokens), top
+
+
+def _lead_of(token: int, logits_V: Tensor, rules: TokenRules, position: int, start: int) -> float:
+    """By how much the chosen token's logit exceeds that of the next best allowed one; infinite without another."""
+    others_V = logits_V.clone()
+    others_V[token] = -math.inf
+    try:
+        second = greedy_token(others_V, rules, position, start)
+    except NoTokenAllowed:
+        return math.inf
+    return float(logits_V[token] - logits_V[second])
 
 
 def _why_no_token(error: NoTokenAllowed) -> str:

@@ -12,6 +12,7 @@ from exporter.spec.faults import PlanError, raise_if_any
 from exporter.spec.limits import limit_faults
 from exporter.spec.memory_budget import require_budget
 from exporter.spec.model_spec import LayerSpec, ModelSpec
+from exporter.spec.weight_format import WeightFormat, WeightSizes
 from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
 from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe
 
@@ -91,7 +92,7 @@ class CapacityPlan:
     self_caches: tuple[PlannedCache, ...]
     cross_caches: tuple[PlannedCache, ...]
     cache_of: tuple[int, ...]
-    parameter_count: int
+    weights: WeightSizes
 
     @classmethod
     def build(
@@ -115,7 +116,7 @@ class CapacityPlan:
             self_caches=tuple(_self_cache(layer, recipe, max_step) for layer in owners),
             cross_caches=tuple(_cross_cache(layer, recipe) for layer in owners if layer.has_cross),
             cache_of=_cache_of(spec),
-            parameter_count=spec.parameter_count,
+            weights=spec.weights,
         )
         require_budget(plan, max_memory_bytes)
         return plan
@@ -157,8 +158,12 @@ class CapacityPlan:
         return sum(cache.bytes_for(cache.static_positions) for cache in self.caches)
 
     @property
+    def parameter_count(self) -> int:
+        return self.weights.parameter_count
+
+    @property
     def weights_bytes(self) -> int:
-        return self.parameter_count * ELEMENT_BYTES[self.recipe.dtype]
+        return self.weights.bytes_in(WeightFormat.of(self.recipe))
 
     @property
     def logits_bytes(self) -> int:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from exporter.spec.config_checks import config_faults
 from exporter.spec.families import FAMILIES, Family
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
-from exporter.spec.parameters import count_parameters
+from exporter.spec.parameters import sizes_of
+from exporter.spec.weight_format import WeightSizes
 from runtime_shims.contract.manifest import ModelKind
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ModelSpec:
         tied_embeddings: the config says that the output head is the input embedding. The loaded model is
             the authority: a checkpoint may carry a head of its own all the same.
         attention_softcap, logit_softcap: `cap * tanh(x / cap)` on scores or on logits.
-        parameter_count: learned values, shared ones once.
+        weights: sizes of the matrices, and how many values are learned; shared ones once.
     """
 
     kind: ModelKind
@@ -96,7 +97,7 @@ class ModelSpec:
     relative_bias: RelativeBias | None
     attention_softcap: float | None
     logit_softcap: float | None
-    parameter_count: int
+    weights: WeightSizes
 
     @classmethod
     def from_config(cls, config: PretrainedConfig) -> ModelSpec:
@@ -122,8 +123,13 @@ class ModelSpec:
             relative_bias=_relative_bias(config) if family.relative_bias else None,
             attention_softcap=_optional_float(config, "attn_logit_softcapping"),
             logit_softcap=_optional_float(config, "final_logit_softcapping"),
-            parameter_count=count_parameters(config, family.kind, head_is_tied=tied),
+            weights=sizes_of(config, family.kind, head_is_tied=tied),
         )
+
+    @property
+    def parameter_count(self) -> int:
+        """Learned values, shared ones once."""
+        return self.weights.parameter_count
 
     @property
     def cache_owners(self) -> tuple[LayerSpec, ...]:

@@ -1,10 +1,11 @@
-"""How many values a model learns, counted on a model without memory."""
+"""How many values a model learns and how they are arranged, seen on a model without memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from exporter.spec.faults import UnsupportedModelError, one_line
+from exporter.spec.weight_format import WeightSizes, weight_sizes
 from runtime_shims.contract.manifest import ModelKind
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def auto_class(kind: ModelKind) -> Any:
     }[kind]
 
 
-def count_parameters(config: PretrainedConfig, kind: ModelKind, *, head_is_tied: bool) -> int:
-    """Learned values of the model that `config` describes, shared ones once.
+def sizes_of(config: PretrainedConfig, kind: ModelKind, *, head_is_tied: bool) -> WeightSizes:
+    """Sizes of the weights of the model that `config` describes, shared ones once.
 
     With `head_is_tied` False the head counts on its own even where transformers would tie it.
 
@@ -38,8 +39,4 @@ def count_parameters(config: PretrainedConfig, kind: ModelKind, *, head_is_tied:
     except Exception as error:  # model classes raise anything, AssertionError included
         fault = f"no model can be made from this config: {one_line(error)}"
         raise UnsupportedModelError(f"model type {config.model_type}", [fault]) from error
-    count: int = sum(parameter.numel() for parameter in model.parameters())
-    head = model.get_output_embeddings().weight
-    if not head_is_tied and head is model.get_input_embeddings().weight:
-        count += head.numel()
-    return count
+    return weight_sizes(model, head_is_tied=head_is_tied)

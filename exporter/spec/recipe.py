@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
+from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, GROUPS, LINEAR_BITS
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import EXPORT_BACKENDS, Attention, ResolvedRecipe
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 BACKENDS = EXPORT_BACKENDS
 PLANNED_BACKENDS = ("onnx",)
 ATTENTIONS = ("fused", "portable")
-QUANTIZATIONS = ("none",)
-PLANNED_QUANTIZATIONS = ("8da8w", "8da4w")
+QUANTIZATIONS = ("none", *LINEAR_BITS)
 DTYPES = ("float32",)
 PLANNED_DTYPES = ("float16",)
 
@@ -48,7 +48,9 @@ class Recipe:
         prefill_chunk: prompt tokens consumed by one step.
         backends: one program is written for each.
         attention: the fused operator or its form in core operators.
-        quantize, dtype: weight format and arithmetic.
+        quantize: how the layers' weights are stored.
+        embedding_bits, group_size: of a quantized model: bits of embedding and head, inputs that share a scale.
+        dtype: floating-point type of what is not quantized, caches included.
         draft: how draft tokens are proposed.
         random_weights, seed: seeded weights instead of a checkpoint.
 
@@ -65,6 +67,8 @@ class Recipe:
     backends: tuple[str, ...] = ("xnnpack",)
     attention: Attention | None = None
     quantize: str = "none"
+    embedding_bits: int | None = None
+    group_size: int | None = None
     dtype: str = "float32"
     draft: str | None = None
     random_weights: bool = False
@@ -87,10 +91,25 @@ class Recipe:
         faults += self._backend_faults()
         if self.attention is not None:
             faults += _not_one_of("--attention", self.attention, ATTENTIONS)
-        faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS, PLANNED_QUANTIZATIONS)
+        faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS)
         faults += _not_one_of("--dtype", self.dtype, DTYPES, PLANNED_DTYPES)
+        faults += self._quantization_faults()
         if self.draft is not None:
             faults.append(f"--draft {self.draft} is not available in this version; leave it out")
+        return faults
+
+    def _quantization_faults(self) -> list[str]:
+        faults = []
+        for option, value, allowed in (
+            ("--embedding-bits", self.embedding_bits, EMBEDDING_BITS),
+            ("--group-size", self.group_size, GROUPS),
+        ):
+            if value is not None and value not in allowed:
+                faults.append(f"{option} {value} is not allowed; use {', '.join(map(str, allowed))}")
+            elif value is not None and self.quantize == "none":
+                faults.append(f"{option} {value} needs a quantized model; add --quantize 8da8w or leave it out")
+        if self.quantize != "none" and self.attention == "portable":
+            faults.append(f"--quantize {self.quantize} needs our operators; use --attention fused or leave it out")
         return faults
 
     def _backend_faults(self) -> list[str]:
@@ -122,6 +141,8 @@ class Recipe:
             backends=tuple(self.backends),
             attention=self.attention or "fused",
             quantize=self.quantize,
+            embedding_bits=None if self.quantize == "none" else self.embedding_bits or EMBEDDING_BITS[0],
+            group_size=None if self.quantize == "none" else self.group_size or DEFAULT_GROUP,
             dtype=self.dtype,
             draft=self.draft,
         )

@@ -66,7 +66,7 @@ def verify_bundle(directory: Path, stages: Stages) -> list[ReplayResult]:
     golden = read_golden(bundle)
     results = []
     for entry in bundle.manifest.programs:
-        allowed = tolerance(bundle.manifest.recipe.dtype, entry.backend)
+        allowed = tolerance(bundle.manifest.recipe, entry.backend)
         with_tolerance = Golden(golden.requests, allowed.absolute(largest_logit(golden)))
         result = replay(open_session(bundle, entry.backend), with_tolerance)
         if not (result.logits_passed and result.tokens_passed):
@@ -79,7 +79,7 @@ def first_difference(
     bundle: Bundle, golden: Golden, stages: Stages, backend: str, found: ReplayResult
 ) -> str:
     """Climb the rungs below the bundle and describe the first one that differs."""
-    allowed = tolerance(bundle.manifest.recipe.dtype, "eager").absolute(largest_logit(golden))
+    allowed = tolerance(bundle.manifest.recipe, "eager").absolute(largest_logit(golden))
     eager_golden = Golden(golden.requests, allowed)
     traced = {name: program.module() for name, program in stages.traced.items()}
     for rung, methods in (("cached", stages.modules), ("traced", traced)):

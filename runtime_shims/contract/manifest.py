@@ -71,6 +71,8 @@ class ResolvedRecipe:
     backends: tuple[Backend, ...]
     attention: Attention
     quantize: Name
+    embedding_bits: Size | None
+    group_size: Size | None
     dtype: FloatType
     draft: Name | None
 

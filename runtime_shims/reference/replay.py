@@ -62,8 +62,10 @@ def replay(session: Session, golden: Golden) -> ReplayResult:
         source = golden_source(session, request)
         session.begin(request.prompts, source)
         differences += _logits_differences(session.prefill(), request, session.manifest.tokens.vocab_size)
-        generations = generate(session, request.prompts, source, request.max_new_tokens)
-        answers.append(tuple(generation.tokens for generation in generations))
+        budgets = [max(1, len(row)) for row in request.tokens]  # a recorded row may end before an undecided token
+        generations = generate(session, request.prompts, source, budgets)
+        pairs = zip(generations, request.tokens, strict=True)
+        answers.append(tuple(generation.tokens[: len(row)] for generation, row in pairs))
     compared = [(request.tokens, got) for request, got in zip(golden.requests, answers, strict=True)]
     token_differences = [_first_difference(index, *pair) for index, pair in enumerate(compared)]
     return ReplayResult(

@@ -91,6 +91,8 @@ def tiny_manifest() -> Manifest:
             backends=("xnnpack",),
             attention="fused",
             quantize="none",
+            embedding_bits=None,
+            group_size=None,
             dtype="float32",
             draft=None,
         ),

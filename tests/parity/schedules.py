@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from exporter.bundle.tolerances import tolerance
+from exporter.bundle.tolerances import TOLERANCES
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 from tests.parity.support import StockModel
@@ -162,5 +162,5 @@ def compare(answers: Iterable[Answer], expected: Sequence[Tensor], backend: str 
     pairs = [(logits, expected[row][position]) for row, position, logits in answers]
     got, want = torch.stack([pair[0] for pair in pairs]), torch.stack([pair[1] for pair in pairs])
     difference = float((got - want).abs().nan_to_num(nan=torch.inf).max())
-    allowed = tolerance("float32", backend).absolute(float(want.abs().max()))
+    allowed = TOLERANCES["float32", backend].absolute(float(want.abs().max()))
     return Comparison(difference, allowed, len(pairs), torch.equal(got.argmax(-1), want.argmax(-1)))

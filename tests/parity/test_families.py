@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.bundle.tolerances import tolerance
+from exporter.bundle.tolerances import TOLERANCES
 from runtime_shims.reference.generation import generate
 from tests.parity.schedules import Request, compare, start, wander
 from tests.parity.support import StockModel, module_session
@@ -55,4 +55,4 @@ def test_the_stock_models_own_rounding_is_well_below_the_tolerance(case: str) ->
     exact = request.in_double().expected(stock)
     largest = max(float(logits.abs().max()) for logits in single)
     rounding = max(float((a - b).abs().max()) for a, b in zip(single, exact, strict=True))
-    assert rounding < tolerance("float32", "eager").absolute(largest) / 2
+    assert rounding < TOLERANCES["float32", "eager"].absolute(largest) / 2

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from exporter.bundle.tolerances import tolerance
+from exporter.bundle.tolerances import TOLERANCES
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.session import Session
@@ -85,7 +85,7 @@ def test_logits_stay_within_tolerance_at_every_position(
     finished: Finished, judgement: Judgement, summary: Summary
 ) -> None:
     difference = float((finished.run.probes - judgement.probes).abs().max())
-    allowed = tolerance("float32", "xnnpack").absolute(judgement.largest)
+    allowed = TOLERANCES["float32", "xnnpack"].absolute(judgement.largest)
     summary.add("gemma3", finished.attention, f"logits within {difference:.2g} (allowed {allowed:.2g})")
     assert difference <= allowed
 
@@ -111,7 +111,7 @@ def test_a_wrong_token_that_is_not_rolled_back_is_noticed(finished: Finished, pr
     session.rollback(0, 1)
     session.step([[tokens[1]]])
     wrong_P = session.step([[tokens[0]]])[0, 0, probe_P]
-    allowed = tolerance("float32", "xnnpack").absolute(float(right_P.abs().max()))
+    allowed = TOLERANCES["float32", "xnnpack"].absolute(float(right_P.abs().max()))
     assert float((right_P - wrong_P).abs().max()) > allowed
 
 

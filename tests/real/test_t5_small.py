@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from exporter.bundle.tolerances import tolerance
+from exporter.bundle.tolerances import TOLERANCES
 from exporter.spec.model_source import resolve_source
 from exporter.spec.recipe import Recipe
 from runtime_shims.contract.errors import CapacityExceeded
@@ -121,7 +121,7 @@ def difference(expected: Tensor, got: Tensor) -> float:
 
 
 def allowed_difference(expected: Tensor) -> float:
-    return tolerance("float32", "xnnpack").absolute(float(expected.abs().max()))
+    return TOLERANCES["float32", "xnnpack"].absolute(float(expected.abs().max()))
 
 
 def check(session: Session, eager: PreTrainedModel, source: Rows, seed: int) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from exporter.bundle.tolerances import tolerance
+from exporter.bundle.tolerances import TOLERANCES
 from exporter.cache import cached_attention as eager
 from exporter.cache.attention_binding import Attend, BiasTable, StepContext
 from exporter.cache.cache_layer import CacheLayer
@@ -175,7 +175,7 @@ def plain_attention(
 
 def assert_near(got: Tensor, want: Tensor, name: str) -> None:
     """Equal within the table's tolerance for fp32 in eager PyTorch; NaN on either side fails."""
-    allowed = tolerance("float32", "eager").absolute(float(want.abs().max()) if want.numel() else 0.0)
+    allowed = TOLERANCES["float32", "eager"].absolute(float(want.abs().max()) if want.numel() else 0.0)
     assert got.shape == want.shape, f"{name}: shape {tuple(got.shape)}, expected {tuple(want.shape)}"
     difference = float((got - want).abs().max()) if want.numel() else 0.0
     assert difference <= allowed, f"{name} differs by {difference:.3g} (allowed {allowed:.3g})"

@@ -90,6 +90,8 @@ def test_resolving_keeps_what_was_asked_for_and_decides_the_rest() -> None:
         backends=("portable",),
         attention="portable",
         quantize="none",
+        embedding_bits=None,
+        group_size=None,
         dtype="float32",
         draft=None,
     )

@@ -1,0 +1,97 @@
+"""Which weights of a model are stored in how many bits, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime_shims.contract.manifest import ResolvedRecipe
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LINEAR_BITS = {"8da8w": 8, "8da4w": 4}
+"""Bits of the layers' weights; activations are rounded to 8 bits in every step."""
+EMBEDDING_BITS = (8, 4)
+DEFAULT_GROUP = 32
+GROUPS = tuple(range(32, 257, 32))
+FLOAT_BITS = {"float32": 32, "float16": 16}
+PANEL = 32
+"""Features that are stored together; the last panel of a matrix is filled up."""
+
+
+@dataclass(frozen=True)
+class WeightFormat:
+    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale (0: floating point)."""
+
+    linear_bits: int
+    embedding_bits: int
+    group: int
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.group > 0
+
+    @classmethod
+    def of(cls, recipe: ResolvedRecipe) -> WeightFormat:
+        """The format that a recipe asks for."""
+        if recipe.quantize == "none":
+            bits = FLOAT_BITS[recipe.dtype]
+            return cls(bits, bits, 0)
+        return cls(LINEAR_BITS[recipe.quantize], recipe.embedding_bits or 8, recipe.group_size or DEFAULT_GROUP)
+
+    def matrix_bytes(self, shape: tuple[int, int], bits: int) -> int:
+        """Bytes of a matrix `[N, C]`: values, and a 2-byte scale per feature and group."""
+        features, width = shape
+        if not self.is_quantized:
+            return features * width * bits // 8
+        groups = -(-width // self.group)
+        return -(-features // PANEL) * PANEL * groups * (self.group * bits // 8 + 2)
+
+
+@dataclass(frozen=True)
+class WeightSizes:
+    """Shapes `[N, C]` of the matrices that a format applies to, shared ones once, and all learned values."""
+
+    linear: tuple[tuple[int, int], ...]
+    embedding: tuple[tuple[int, int], ...]
+    parameter_count: int
+
+    def bytes_in(self, weights: WeightFormat) -> int:
+        """Bytes of all weights; what is no matrix stays in float32."""
+        matrices = [(shape, weights.linear_bits) for shape in self.linear]
+        matrices += [(shape, weights.embedding_bits) for shape in self.embedding]
+        rest = self.parameter_count - sum(shape[0] * shape[1] for shape, _ in matrices)
+        return 4 * rest + sum(weights.matrix_bytes(shape, bits) for shape, bits in matrices)
+
+
+def is_linear(module: nn.Module) -> bool:
+    """A product with a weight matrix: `nn.Linear`, or GPT-2's transposed `Conv1D`."""
+    from torch import nn
+    from transformers.pytorch_utils import Conv1D
+
+    return isinstance(module, nn.Linear | Conv1D)
+
+
+def matrix_shape(module: nn.Module) -> tuple[int, int]:
+    """`[N, C]` of a linear layer or an embedding."""
+    from transformers.pytorch_utils import Conv1D
+
+    rows, columns = module.weight.shape
+    return (columns, rows) if isinstance(module, Conv1D) else (rows, columns)
+
+
+def weight_sizes(model: nn.Module, *, head_is_tied: bool) -> WeightSizes:
+    """Sizes of a model (without memory will do); with `head_is_tied` False the head counts on its own."""
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    tied = head.weight is embedding.weight
+    count = sum(parameter.numel() for parameter in model.parameters())
+    count += head.weight.numel() if tied and not head_is_tied else 0
+    tables = [embedding] if tied and head_is_tied else [embedding, head]
+    known = {id(embedding.weight), id(head.weight)}
+    linear = []
+    for module in model.modules():
+        if is_linear(module) and id(module.weight) not in known:
+            known.add(id(module.weight))
+            linear.append(matrix_shape(module))
+    return WeightSizes(tuple(linear), tuple(matrix_shape(table) for table in tables), count)

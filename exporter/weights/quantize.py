@@ -1,0 +1,158 @@
+"""Integers and scales for a model's matrices, and the modules that compute with them.
+
+A matrix `[N, C]` is cut into groups of inputs; a group of a feature has one scale. Scales are bfloat16, which every
+processor reads with a shift, and values are chosen for the rounded scale, so that rounding it costs nothing.
+
+Shape legend: N output features, C inputs, G groups, S inputs in a group.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from exporter.spec.faults import ExportFailed
+from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.weights.operators import dequantized, operators, quantize_groups
+
+_SMALLEST_SCALE = 1e-30
+_SEARCH = tuple(0.80 + 0.025 * step for step in range(11))
+_ROWS_AT_ONCE = 4096
+
+
+def quantize_matrix(weight_NC: Tensor, bits: int, group: int) -> tuple[Tensor, Tensor]:
+    """int8 values `[N, C]` and bfloat16 scales `[N, G]` of float32 weights."""
+    choose = _eight_bits if bits == 8 else _four_bits
+    parts = []
+    for rows in weight_NC.split(_ROWS_AT_ONCE):
+        grouped = functional.pad(rows, (0, -rows.shape[1] % group)).unflatten(-1, (-1, group))
+        values, scales = choose(grouped)
+        parts.append((values.flatten(1)[:, : rows.shape[1]].to(torch.int8), scales.squeeze(-1).bfloat16()))
+    return torch.cat([values for values, _ in parts]), torch.cat([scales for _, scales in parts])
+
+
+def _eight_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
+    """-127..127, the largest magnitude of a group at the end of the range."""
+    scales = _rounded_scale(grouped.abs().amax(-1, keepdim=True) / 127)
+    return torch.round(grouped / scales).clamp_(-127, 127), scales
+
+
+def _four_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
+    """-8..7 with the scale, of either sign, that loses least of a group in squares.
+
+    The value of largest magnitude goes to -8, the longer end, or somewhat past either end.
+    """
+    largest = grouped.gather(-1, grouped.abs().argmax(-1, keepdim=True))
+    best_values = best_scales = least = None
+    for factor in _SEARCH:
+        for sign in (-1.0, 1.0):
+            scales = _rounded_scale(largest * (sign * factor / 8))
+            values = torch.round(grouped / scales).clamp_(-8, 7)
+            loss = (values * scales - grouped).square().sum(-1, keepdim=True)
+            if least is None:
+                best_values, best_scales, least = values, scales, loss
+                continue
+            better = loss < least
+            best_values = torch.where(better, values, best_values)
+            best_scales, least = torch.where(better, scales, best_scales), torch.minimum(loss, least)
+    return best_values, best_scales
+
+
+def _rounded_scale(scales: Tensor) -> Tensor:
+    """Scales as bfloat16 holds them, in float32; never 0."""
+    rounded = scales.bfloat16().float()
+    return torch.where(rounded.abs() < _SMALLEST_SCALE, torch.full_like(rounded, _SMALLEST_SCALE), rounded)
+
+
+class QuantizedMatrix(nn.Module):
+    """A matrix in integers. While `rounded_NC` is set, eager PyTorch computes with the same numbers as floats, faster."""
+
+    def __init__(self, weight_NC: Tensor, bits: int, group: int) -> None:
+        super().__init__()
+        self.bits, self.group = bits, group
+        values, scales = quantize_matrix(weight_NC, bits, group)
+        self.register_buffer("values", values)
+        self.register_buffer("scales", scales)
+        self.rounded_NC: list[Tensor] = [dequantized(values, scales, group)]  # in a list: not part of the state
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.values.shape
+
+
+class QuantizedLinear(nn.Module):
+    """`[..., C] -> [..., N]` with weights in integers and inputs rounded to 8 bits per group of a row."""
+
+    def __init__(self, weight: QuantizedMatrix, bias: Tensor | None) -> None:
+        super().__init__()
+        self.weight = weight
+        self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        weight = self.weight
+        if not weight.rounded_NC:
+            return operators().quantized_dense(rows, weight.values, weight.scales, self.bias, weight.bits, weight.group)
+        integers, scales = quantize_groups(rows, weight.group)
+        rounded = (integers * scales).flatten(-2)[..., : rows.shape[-1]]
+        return functional.linear(rounded, weight.rounded_NC[0], self.bias)
+
+
+class QuantizedEmbedding(nn.Module):
+    """Rows of a matrix in integers; some models scale what they look up."""
+
+    def __init__(self, weight: QuantizedMatrix, scale: Tensor | float | None) -> None:
+        super().__init__()
+        self.weight = weight
+        self.scale = scale
+
+    def forward(self, indices: Tensor) -> Tensor:
+        weight = self.weight
+        if weight.rounded_NC:
+            rows = functional.embedding(indices, weight.rounded_NC[0])
+        else:
+            rows = operators().quantized_embedding(indices, weight.values, weight.scales, weight.bits, weight.group)
+        return rows if self.scale is None else rows * self.scale
+
+
+def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
+    """Replace every matrix of `model` in place: layers, embedding and head; shared ones stay shared.
+
+    Raises:
+        ExportFailed: the embedding does more than look up and scale.
+    """
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    matrices: dict[int, QuantizedMatrix] = {}
+
+    def matrix(weight: Tensor, bits: int) -> QuantizedMatrix:
+        key = id(weight)
+        if key not in matrices:
+            matrices[key] = QuantizedMatrix(weight.detach(), bits, weights.group)
+        return matrices[key]
+
+    replaced = {id(embedding): QuantizedEmbedding(matrix(embedding.weight, weights.embedding_bits), _scale(embedding))}
+    for module in list(model.modules()):
+        if is_linear(module):
+            bits = weights.embedding_bits if module is head else weights.linear_bits
+            transposed = not isinstance(module, nn.Linear)
+            made = QuantizedMatrix(module.weight.T, bits, weights.group) if transposed else matrix(module.weight, bits)
+            replaced[id(module)] = QuantizedLinear(made, module.bias)
+    for parent in list(model.modules()):
+        for name, child in parent._modules.items():
+            if id(child) in replaced:
+                parent._modules[name] = replaced[id(child)]
+
+
+def keep_integers_only(model: nn.Module) -> None:
+    """Drop the floats that `quantize_model` leaves for fast eager answers; from now on the operators compute."""
+    for module in model.modules():
+        if isinstance(module, QuantizedMatrix):
+            module.rounded_NC.clear()
+
+
+def _scale(embedding: nn.Module) -> Tensor | float | None:
+    """What an embedding multiplies its rows with: `embed_scale` in every family that scales inside the lookup."""
+    scale = getattr(embedding, "embed_scale", None)
+    if scale is None and type(embedding) is not nn.Embedding:
+        raise ExportFailed("quantization", [f"the embedding {type(embedding).__name__} is not known; use --quantize none"])
+    return scale.clone() if isinstance(scale, Tensor) else scale
