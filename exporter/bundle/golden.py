@@ -97,7 +97,8 @@ def answer_row(
         while len(tokens) < budget:
             position = len(prompt) + len(tokens)
             token = greedy_token(logits_V, rules, position, len(prompt))
-            if lead > 0.0 and _lead_of(token, logits_V, rules, position, len(prompt)) < lead * abs(float(best.values[0])):
+            needed = lead * abs(float(best.values[0]))
+            if lead > 0.0 and _lead_of(token, logits_V, rules, position, len(prompt)) < needed:
                 break
             tokens.append(token)
             if tokens[-1] in rules.eos or len(tokens) == budget:

@@ -40,13 +40,15 @@ class WeightStore:
 
     def floats(self, weight_NC: Tensor) -> tuple[Tensor, WeightLayout]:
         """A float matrix and its layout."""
-        layout = WeightLayout(*weight_NC.shape, self.float_bits)
+        features, width = weight_NC.shape
+        layout = WeightLayout(features, width, self.float_bits)
         key = (weight_NC.data_ptr(), weight_NC.stride())
         return self._once(key, lambda: pack_floats(weight_NC, self.float_bits)), layout
 
     def integers(self, values_NC: Tensor, scales_NG: Tensor, bits: int, group: int) -> tuple[Tensor, WeightLayout]:
         """An integer matrix and its layout."""
-        layout = WeightLayout(*values_NC.shape, bits, group)
+        features, width = values_NC.shape
+        layout = WeightLayout(features, width, bits, group)
         return self._once((values_NC.data_ptr(),), lambda: pack_integers(values_NC, scales_NG, layout)), layout
 
     def _once(self, key: tuple, pack: Callable[[], Tensor]) -> Tensor:

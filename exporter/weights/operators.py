@@ -2,7 +2,7 @@
 
 `dense`, `quantize_rows` and `embed` are what a lowered program calls, and the C++ kernels implement: their weights are
 in the layout of `layout.py`. `quantized_dense` and `quantized_embedding` are what a quantized model calls in eager
-PyTorch and in a trace: plain integers and scales. Lowering turns the second into the first (`lower/executorch_weights.py`).
+PyTorch and in a trace: plain integers and scales. `lower/executorch_weights.py` turns the second into the first.
 
 Shape legend: N output features, C inputs, G groups.
 """

@@ -66,7 +66,7 @@ def _rounded_scale(scales: Tensor) -> Tensor:
 
 
 class QuantizedMatrix(nn.Module):
-    """A matrix in integers. While `rounded_NC` is set, eager PyTorch computes with the same numbers as floats, faster."""
+    """A matrix in integers. While `rounded_NC` is set, eager PyTorch computes with the same numbers as floats."""
 
     def __init__(self, weight_NC: Tensor, bits: int, group: int) -> None:
         super().__init__()
@@ -154,5 +154,6 @@ def _scale(embedding: nn.Module) -> Tensor | float | None:
     """What an embedding multiplies its rows with: `embed_scale` in every family that scales inside the lookup."""
     scale = getattr(embedding, "embed_scale", None)
     if scale is None and type(embedding) is not nn.Embedding:
-        raise ExportFailed("quantization", [f"the embedding {type(embedding).__name__} is not known; use --quantize none"])
+        fault = f"the embedding {type(embedding).__name__} is not known; use --quantize none"
+        raise ExportFailed("quantization", [fault])
     return scale.clone() if isinstance(scale, Tensor) else scale
