@@ -37,7 +37,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    out.add_argument("tasks", nargs="*", choices=TASKS, default=list(TASKS), help="default: all")
+    out.add_argument("tasks", nargs="*", choices=TASKS, help="default: all")
     out.add_argument("--only", nargs="+", default=[], metavar="PART", help="only workloads with this in their names")
     out.add_argument("--rounds", type=int, default=5, help="timed answers per rival (default: %(default)s)")
     out.add_argument("--threads", type=int, default=2, help="threads of each rival (default: %(default)s)")
@@ -51,7 +51,7 @@ def main() -> None:
     options = parser().parse_args()
     settings = settings_of(options)
     faults: list[str] = []
-    for task in options.tasks:
+    for task in options.tasks or TASKS:
         faults += import_module(f"tests.benchmarks.{task}.workloads").run(settings)
     if faults:
         raise SystemExit("\n".join(faults))
