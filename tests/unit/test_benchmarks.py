@@ -173,7 +173,7 @@ def test_a_table_has_a_row_for_every_rival_but_the_probe() -> None:
     shown = table(report(), "w")
     assert shown.row_count == 3
     assert list(shown.columns[-1].cells) == ["equal", "equal", "cannot be installed: no compiler"]
-    assert list(shown.columns[5].cells) == ["1.00x", "2.00x", ""]
+    assert list(shown.columns[6].cells) == ["1.00x", "2.00x", ""]
 
 
 def test_the_command_line_takes_tasks_or_none_for_all() -> None:

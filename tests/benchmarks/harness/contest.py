@@ -130,6 +130,7 @@ def _finish(item: _Contestant | Row, conditions: Conditions) -> Row:
         first_token_seconds=statistics.median(answer.first_token for answer in answers),
         decode_seconds=statistics.median(answer.decode for answer in answers),
         total_seconds=statistics.median(totals),
+        fastest_seconds=min(totals),
         slowest_seconds=max(totals),
         load_seconds=loaded.load_seconds,
         weights_bytes=loaded.weights_bytes,

@@ -65,7 +65,10 @@ def table(report: Report, workload: str) -> Table:
     """One row per rival; a rival that did not take part shows why."""
     limit = report.read_limit(workload)
     title = workload if limit is None else f"{workload} (this machine read {limit:.1f} GB/s in the same rounds)"
-    columns = ("tokens/s", "decode/s", "first token", "total", "against eager", "GB/s", "of limit", "peak", "answer")
+    columns = (
+        *("tokens/s", "decode/s", "first token", "total", "spread"),
+        *("against eager", "GB/s", "of limit", "peak", "answer"),
+    )
     out = Table("rival", *columns, title=title, box=None, title_justify="left")
     for column in out.columns[1:-1]:
         column.justify = "right"
@@ -77,13 +80,14 @@ def table(report: Report, workload: str) -> Table:
 
 def _cells(row: Row, eager: Row | None, rate: float | None, limit: float | None) -> list[str]:
     if row.note is not None:
-        return [""] * 8 + [row.note]
+        return [""] * 9 + [row.note]
     faster = eager.total_seconds / row.total_seconds if eager and eager.total_seconds else None
     return [
         _number(row.tokens_per_second, "{:.1f}"),
         _number(row.decode_tokens_per_second, "{:.1f}"),
         _number(1000 * row.first_token_seconds or None, "{:.0f} ms"),
         f"{row.total_seconds:.3f} s",
+        f"{row.spread:.2f}",
         _number(faster, "{:.2f}x"),
         _number(rate, "{:.1f}"),
         _number(100 * rate / limit if rate and limit else None, "{:.0f} %"),

@@ -26,6 +26,7 @@ class Row:
     first_token_seconds: float = 0.0
     decode_seconds: float = 0.0
     total_seconds: float = 0.0
+    fastest_seconds: float = 0.0
     slowest_seconds: float = 0.0
     load_seconds: float = 0.0
     weights_bytes: int = 0
@@ -51,6 +52,11 @@ class Row:
     def tokens_per_second(self) -> float | None:
         """All new tokens per second of the whole answer."""
         return self.tokens / self.total_seconds if self.total_seconds > 0 else None
+
+    @property
+    def spread(self) -> float:
+        """Slowest over fastest answer: far above 1, the machine was not idle."""
+        return self.slowest_seconds / self.fastest_seconds if self.fastest_seconds > 0 else 1.0
 
     def read_gb_per_second(self, cache_elements: float) -> float | None:
         """Weights and live cache elements (at the mean length, per row) read by the steps, in 10^9 bytes per second."""
