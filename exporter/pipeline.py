@@ -13,14 +13,18 @@ from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
-from exporter.spec.weight_format import WeightFormat
+from exporter.spec.weight_format import FLOAT_BITS, WeightFormat
 from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.out_of_memory import memory_for
 
 if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedModel
+
     from exporter.bundle.token_rules import Rules
     from exporter.lower.program_file import LoweredProgram
     from exporter.trace.trace import ExportedProgram
+    from exporter.verify.parity import Stages
 
 
 @dataclass(frozen=True)
@@ -147,30 +151,23 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     from exporter.bundle.golden import make_golden
     from exporter.bundle.manifest_builder import Exported, build_manifest
     from exporter.bundle.writer import file_entries, save_text_files, write_manifest
-    from exporter.models.methods import build_methods
     from exporter.trace.graph_checks import check_graphs
     from exporter.trace.methods import program_methods
     from exporter.trace.trace import trace_methods
-    from exporter.verify.parity import Stages, verify_bundle
-    from exporter.weights.quantize import keep_integers_only, quantize_model
+    from exporter.verify.parity import verify_bundle
     from runtime_shims.reference.golden import GOLDEN_NAME, to_json
 
     plan = planned.plan
-    model = planned.source.load_model(progress)
+    model = _load(planned, progress)
     save_text_files(aside, planned.source.load_tokenizer(), planned.source.load_processor())
-    weights = WeightFormat.of(plan.recipe)
-    if weights.is_quantized:
-        progress.stage("quantizing weights")
-        quantize_model(model, weights)
     progress.stage("recording eager answers")
     golden = make_golden(model, plan, planned.rules.tokens)
-    keep_integers_only(model)
     (aside / GOLDEN_NAME).write_text(to_json(golden), encoding="utf-8")
     progress.stage("tracing")
     methods = program_methods(plan)
-    modules = build_methods(model, plan, plan.recipe.attention)
-    traced = trace_methods(modules, methods)
+    traced = trace_methods(_modules(model, plan), methods)
     check_graphs(traced)
+    del model  # lowering takes the weights: a large model is in memory once
     programs = _lower(traced, plan, aside, progress)
     require_planned(plan, max(program.planned_bytes for program in programs), planned.max_memory_bytes)
     exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs)
@@ -180,7 +177,8 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     difference = None
     if verify:
         progress.stage("verifying against eager")
-        difference = max(result.logits_difference for result in verify_bundle(aside, Stages(modules, traced)))
+        results = verify_bundle(aside, lambda: _stages(planned))
+        difference = max(result.logits_difference for result in results)
     return ExportReport(
         bundle=str(output),
         kind=plan.kind,
@@ -195,11 +193,46 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     )
 
 
+def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
+    """The model whose answers the bundle must repeat: quantized, where the recipe says so."""
+    from exporter.weights.quantize import quantize_model
+
+    model = planned.source.load_model(progress)
+    weights = WeightFormat.of(planned.plan.recipe)
+    if weights.is_quantized:
+        progress.stage("quantizing weights")
+        quantize_model(model, weights)
+    return model
+
+
+def _modules(model: PreTrainedModel, plan: CapacityPlan) -> dict[str, nn.Module]:
+    """The methods of the program, over a model that has given its eager answers."""
+    from exporter.models.methods import build_methods
+    from exporter.weights.quantize import keep_integers_only
+
+    keep_integers_only(model)
+    return build_methods(model, plan, plan.recipe.attention)
+
+
+def _stages(planned: Planned) -> Stages:
+    """The rungs below the bundle, made afresh: only a bundle that differs needs them."""
+    from exporter.trace.methods import program_methods
+    from exporter.trace.trace import trace_methods
+    from exporter.verify.parity import Stages
+
+    modules = _modules(_load(planned, SilentProgress()), planned.plan)
+    return Stages(modules, trace_methods(modules, program_methods(planned.plan)))
+
+
 def _lower(
     traced: dict[str, ExportedProgram], plan: CapacityPlan, aside: Path, progress: Progress
 ) -> tuple[LoweredProgram, ...]:
     from exporter.lower.executorch import lower_to_executorch
+    from exporter.lower.executorch_weights import with_stored_weights
 
+    if plan.recipe.attention == "fused":
+        progress.stage("storing weights")
+        traced = with_stored_weights(traced, FLOAT_BITS[plan.recipe.dtype])
     programs = []
     for backend in plan.recipe.backends:
         progress.stage(f"lowering to {backend}")

@@ -8,7 +8,6 @@ from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_
 
 from exporter.lower.executorch_memory import InPlaceMemoryPlanning, planned_bytes
 from exporter.lower.executorch_partition import partitioner_for
-from exporter.lower.executorch_weights import WeightStore, with_stored_weights
 from exporter.lower.lazy_graph_code import lazy_graph_code
 from exporter.lower.program_file import LoweredProgram
 from exporter.trace.trace import ExportedProgram
@@ -23,9 +22,6 @@ def lower_to_executorch(
     Buffers are matched across methods by name, so the caches written by one method are read by another. The
     reinplace pass serves the core-operator form: one-index `index_put` becomes a write in place.
     """
-    if attention == "fused":
-        store = WeightStore(float_bits=32)
-        programs = {name: with_stored_weights(program, store) for name, program in programs.items()}
     partitioners = {name: [partitioner_for(program)] for name, program in programs.items()}
     with lazy_graph_code():
         edge = to_edge_transform_and_lower(

@@ -31,39 +31,79 @@ _ATEN = torch.ops.aten
 class WeightStore:
     """The stored matrices of one program, by the tensors they come from; methods share them.
 
+    A tensor gives its memory back once it is stored: a large model is in memory once, not twice.
+
     Attributes:
         float_bits: 32 or 16, for weights that are not quantized.
     """
 
     float_bits: int = 32
-    packed: dict[tuple, Tensor] = field(default_factory=dict)
+    packed: dict[int, tuple[Tensor, Tensor, WeightLayout]] = field(default_factory=dict)
 
-    def floats(self, weight_NC: Tensor) -> tuple[Tensor, WeightLayout]:
-        """A float matrix and its layout."""
-        features, width = weight_NC.shape
-        layout = WeightLayout(features, width, self.float_bits)
-        key = (weight_NC.data_ptr(), weight_NC.stride())
-        return self._once(key, lambda: pack_floats(weight_NC, self.float_bits)), layout
+    def floats(self, weight: Tensor, *, transposed: bool) -> tuple[Tensor, WeightLayout]:
+        """A float matrix `[N, C]` (or `[C, N]`, transposed) as stored, and its layout."""
+
+        def pack() -> tuple[Tensor, WeightLayout]:
+            weight_NC = weight.T if transposed else weight
+            return pack_floats(weight_NC, self.float_bits), WeightLayout(*weight_NC.shape, self.float_bits)
+
+        return self._once(weight, pack)
 
     def integers(self, values_NC: Tensor, scales_NG: Tensor, bits: int, group: int) -> tuple[Tensor, WeightLayout]:
         """An integer matrix and its layout."""
-        features, width = values_NC.shape
-        layout = WeightLayout(features, width, bits, group)
-        return self._once((values_NC.data_ptr(),), lambda: pack_integers(values_NC, scales_NG, layout)), layout
 
-    def _once(self, key: tuple, pack: Callable[[], Tensor]) -> Tensor:
-        if key not in self.packed:
-            self.packed[key] = pack()
-        return self.packed[key]
+        def pack() -> tuple[Tensor, WeightLayout]:
+            layout = WeightLayout(*values_NC.shape, bits, group)
+            return pack_integers(values_NC, scales_NG, layout), layout
+
+        return self._once(values_NC, pack)
+
+    def _once(self, source: Tensor, pack: Callable[[], tuple[Tensor, WeightLayout]]) -> tuple[Tensor, WeightLayout]:
+        if id(source) not in self.packed:
+            self.packed[id(source)] = (source, *pack())  # with the source: its id stays its own
+            source.data = torch.empty(0, dtype=source.dtype)
+        _, packed, layout = self.packed[id(source)]
+        return packed, layout
 
 
-def with_stored_weights(program: ExportedProgram, store: WeightStore) -> ExportedProgram:
-    """A copy of `program` whose products and lookups read stored weights; the weights they replace are dropped."""
+def with_stored_weights(programs: dict[str, ExportedProgram], float_bits: int = 32) -> dict[str, ExportedProgram]:
+    """Programs whose products and lookups read stored weights. Takes the weights out of `programs` and their model."""
+    store = WeightStore(float_bits)
+    kept = {id(weight) for program in programs.values() for weight in weights_read_otherwise(program)}
+    return {name: _stored(program, store, kept) for name, program in programs.items()}
+
+
+def weights_read_otherwise(program: ExportedProgram) -> list[Tensor]:
+    """Stored tensors that some node reads which has no form over stored weights."""
+    return [
+        tensor
+        for node, tensor in stored_tensors(program).items()
+        if any(weight_argument(user) is not node for user in node.users)
+    ]
+
+
+def weight_argument(node: Node) -> Node | None:
+    """The matrix that a product or a lookup reads; None for any other node, and where it is also another operand."""
+    ops = operators()
+    places = {
+        _ATEN.linear.default: 1,
+        _ATEN.addmm.default: 2,
+        _ATEN.embedding.default: 0,
+        ops.quantized_dense.default: 1,
+        ops.quantized_embedding.default: 1,
+    }
+    place = places.get(node.target) if node.op == "call_function" else None
+    if place is None or sum(argument is node.args[place] for argument in node.args) > 1:
+        return None
+    return node.args[place]
+
+
+def _stored(program: ExportedProgram, store: WeightStore, kept: set[int]) -> ExportedProgram:
     changed = copy.copy(program)
     changed._graph_module = copy.deepcopy(program.graph_module)
     changed._graph_signature = copy.deepcopy(program.graph_signature)
     changed._state_dict, changed._constants = dict(program.state_dict), dict(program.constants)
-    rewrite = _Rewrite(changed, store)
+    rewrite = _Rewrite(changed, store, kept)
     for node in list(changed.graph.nodes):
         rewrite.node(node)
     changed.graph.eliminate_dead_code()
@@ -75,8 +115,8 @@ def with_stored_weights(program: ExportedProgram, store: WeightStore) -> Exporte
 class _Rewrite:
     """One pass over one program."""
 
-    def __init__(self, program: ExportedProgram, store: WeightStore) -> None:
-        self.program, self.store = program, store
+    def __init__(self, program: ExportedProgram, store: WeightStore, kept: set[int]) -> None:
+        self.program, self.store, self.kept = program, store, kept
         self.stored = stored_tensors(program)
         self.ops = operators()
         self.quantized: dict[tuple[Node, int], Node] = {}
@@ -96,20 +136,20 @@ class _Rewrite:
     def _linear(self, node: Node) -> None:
         source, weight = node.args[:2]
         if self._is_matrix(weight):
-            packed, layout = self.store.floats(self.stored[weight])
+            packed, layout = self.store.floats(self.stored[weight], transposed=False)
             bias = node.args[2] if len(node.args) > 2 else None
             self._product(node, source, bias, self._constant(weight, packed), layout)
 
     def _addmm(self, node: Node) -> None:
         bias, source, weight = node.args[:3]
         if self._is_matrix(weight) and not node.kwargs and bias.meta["val"].dim() == 1:
-            packed, layout = self.store.floats(self.stored[weight].T)
+            packed, layout = self.store.floats(self.stored[weight], transposed=True)
             self._product(node, source, bias, self._constant(weight, packed), layout)
 
     def _embedding(self, node: Node) -> None:
         weight, indices = node.args[:2]
         if self._is_matrix(weight):
-            packed, layout = self.store.floats(self.stored[weight])
+            packed, layout = self.store.floats(self.stored[weight], transposed=False)
             self._lookup(node, indices, self._constant(weight, packed), layout)
 
     def _quantized_linear(self, node: Node) -> None:
@@ -152,9 +192,11 @@ class _Rewrite:
         return call
 
     def _is_matrix(self, node: object) -> bool:
-        """Whether `node` is a float32 weight of two dimensions."""
+        """Whether `node` is a float32 weight of two dimensions that nothing else reads."""
         tensor = self.stored.get(node) if isinstance(node, Node) else None
-        return tensor is not None and tensor.dim() == 2 and tensor.dtype == torch.float32
+        if tensor is None or id(tensor) in self.kept:
+            return False
+        return node.meta["val"].dim() == 2 and tensor.dtype == torch.float32
 
     def _constant(self, replaced: Node, packed: Tensor) -> Node:
         """The placeholder of a stored matrix, made at its first use in this program."""

@@ -6,6 +6,7 @@ not, the rungs below are climbed to name the first one that differs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +57,10 @@ class ModuleProgram:
         """Nothing to do: what a request did not write is not visible to it."""
 
 
-def verify_bundle(directory: Path, stages: Stages) -> list[ReplayResult]:
+def verify_bundle(directory: Path, make_stages: Callable[[], Stages]) -> list[ReplayResult]:
     """Replay the golden requests on every program of a finished bundle directory.
+
+    `make_stages` is called only when a program differs, to find out where.
 
     Raises:
         ParityError: the first rung that differs from eager, by how much, and where tokens part.
@@ -70,7 +73,7 @@ def verify_bundle(directory: Path, stages: Stages) -> list[ReplayResult]:
         with_tolerance = Golden(golden.requests, allowed.absolute(largest_logit(golden)))
         result = replay(open_session(bundle, entry.backend), with_tolerance)
         if not (result.logits_passed and result.tokens_passed):
-            raise ParityError("parity", [first_difference(bundle, golden, stages, entry.backend, result)])
+            raise ParityError("parity", [first_difference(bundle, golden, make_stages(), entry.backend, result)])
         results.append(result)
     return results
 

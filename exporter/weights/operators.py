@@ -33,11 +33,13 @@ def quantize_groups(rows: Tensor, group: int) -> tuple[Tensor, Tensor]:
     """Rows `[..., C]` as integers `[..., G, group]` in float32 and scales `[..., G, 1]`.
 
     value = round(x * 127 / m) and scale = m / 127, m being the largest |x| of the group; C is filled up with zeros.
+    Where 127 / m is no finite number (m is 0 or next to it), all values are 0.
     """
     padded = functional.pad(rows, (0, -rows.shape[-1] % group))
     grouped = padded.unflatten(-1, (-1, group))
     largest = grouped.abs().amax(-1, keepdim=True)
-    inverse = torch.where(largest > 0, 127.0 / largest, 0.0)
+    inverse = torch.full_like(largest, 127.0) / largest  # 127.0 / largest would multiply with a rounded reciprocal
+    inverse = torch.where(inverse.isfinite(), inverse, 0.0)
     return torch.round(grouped * inverse), largest / 127.0
 
 

@@ -125,10 +125,10 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
     matrices: dict[int, QuantizedMatrix] = {}
 
     def matrix(weight: Tensor, bits: int) -> QuantizedMatrix:
-        key = id(weight)
-        if key not in matrices:
-            matrices[key] = QuantizedMatrix(weight.detach(), bits, weights.group)
-        return matrices[key]
+        if id(weight) not in matrices:
+            matrices[id(weight)] = QuantizedMatrix(weight.detach(), bits, weights.group)
+            weight.data = torch.empty(0)  # a large model is in memory once
+        return matrices[id(weight)]
 
     replaced = {id(embedding): QuantizedEmbedding(matrix(embedding.weight, weights.embedding_bits), _scale(embedding))}
     for module in list(model.modules()):
