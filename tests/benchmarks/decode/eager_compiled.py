@@ -40,9 +40,7 @@ class CompiledModel:
     def _run(self, forward, tokens: torch.Tensor) -> list[int]:
         positions = torch.arange(self._length, self._length + tokens.shape[1])[None]
         self._length += tokens.shape[1]
-        output = forward(
-            input_ids=tokens, position_ids=positions, cache=self._cache, use_cache=True, logits_to_keep=1
-        )
+        output = forward(input_ids=tokens, position_ids=positions, cache=self._cache, use_cache=True, logits_to_keep=1)
         return output.logits[:, -1].argmax(dim=-1).tolist()
 
 

@@ -30,9 +30,7 @@ class LlamaCppModel:
         self.weights_bytes = path.stat().st_size
         self.cache_element_bytes = 4 if job.variant == "F32" else 2
         llama_cpp.llama_backend_init()
-        self._model = llama_cpp.llama_model_load_from_file(
-            str(path).encode(), llama_cpp.llama_model_default_params()
-        )
+        self._model = llama_cpp.llama_model_load_from_file(str(path).encode(), llama_cpp.llama_model_default_params())
         if not self._model:
             raise Unavailable(f"llama.cpp cannot load {path.name}")
         self._context = llama_cpp.llama_init_from_model(self._model, context_parameters(job))

@@ -59,9 +59,7 @@ def word_tokenizer(size: int):
     words = {word(number): number for number in range(size)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token=word(2)))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=word(0), eos_token=word(1), unk_token=word(2)
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=word(0), eos_token=word(1), unk_token=word(2))
 
 
 def speech_window(recording: int, work: Path) -> Path:

@@ -85,9 +85,7 @@ def _admit(entry: Entry, reference: Answer | None, conditions: Conditions) -> _C
     return _Contestant(rival, process, first, share, [])
 
 
-def _judge(
-    rival: Rival, reference: Answer, first: Answer, process: RivalProcess, follows: bool
-) -> float | None:
+def _judge(rival: Rival, reference: Answer, first: Answer, process: RivalProcess, follows: bool) -> float | None:
     """Agreement of a rival whose tokens may differ. Raises Unavailable where they differ and must not."""
     if rival.exact is None:
         return None

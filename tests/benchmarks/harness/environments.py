@@ -59,9 +59,7 @@ ENVIRONMENTS = {
         ((_TORCH, "transformers==4.57.6", "optimum==2.1.0", "optimum-onnx==0.1.0", "onnxruntime==1.32.0"),)
     ),
     # Torch and transformers are what its converter reads checkpoints with.
-    "ctranslate2": Environment(
-        ((_TORCH, "transformers==5.24.0", "ctranslate2==4.8.5", "faster-whisper==1.2.1"),)
-    ),
+    "ctranslate2": Environment(((_TORCH, "transformers==5.24.0", "ctranslate2==4.8.5", "faster-whisper==1.2.1"),)),
 }
 
 

@@ -6,6 +6,7 @@ Standard library only: these files are imported in every rival's environment.
     {"do": "answer"}                      an `Answer`
     {"do": "follow", "tokens": [ids]}     {"tokens": [ids]}: the greedy choice at every place of a given continuation
     {"do": "finish"}                      {"peak_rss_bytes": n}, and the process ends
+    {"do": "check" | "time" | "endure"}   what the rivals of the capacity task return from methods of these names
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 from runtime_shims.reference.stats import peak_rss_bytes
 from tests.benchmarks.harness.job import Answer, Job, Loaded, one_line, parse_job
 
+CAPACITY_COMMANDS = ("check", "time", "endure")
+
 
 class Rival(Protocol):
     """A loaded model that runs its workload again and again.
@@ -72,7 +74,9 @@ def _obey(rival: Rival, command: dict[str, Any]) -> dict[str, Any]:
         return asdict(rival.answer())
     if command["do"] == "follow":
         return {"tokens": rival.follow(command["tokens"])}
-    return getattr(rival, command["do"])()
+    if command["do"] in CAPACITY_COMMANDS:
+        return getattr(rival, command["do"])()
+    raise ValueError(f"no command {command['do']}")
 
 
 def timed(tokens: list[list[int]], started: float, first: float) -> Answer:

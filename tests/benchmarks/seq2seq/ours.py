@@ -11,7 +11,7 @@ from tests.benchmarks.seq2seq.eager import greedy_but_end
 
 class BundleSeq2Seq:
     cache_element_bytes = 4
-    weights_bytes = 0  # a step reads the decoder only, and the manifest counts both
+    weights_bytes = 0
 
     def __init__(self, job: Job) -> None:
         self._session = open_job_session(job)
