@@ -10,7 +10,11 @@
 #endif
 
 // Before a loop of constant length over registers: it must be unrolled before the compiler decides what to keep there.
+#if defined(__clang__)
+#define FIXED_CAPACITY_UNROLL _Pragma("unroll")
+#else
 #define FIXED_CAPACITY_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 

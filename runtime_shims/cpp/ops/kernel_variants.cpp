@@ -1,5 +1,8 @@
 #include "kernel_variants.h"
 
+#if defined(FIXED_CAPACITY_X86_VARIANTS)
+#include <cpuid.h>
+#endif
 #if defined(FIXED_CAPACITY_ARM_VARIANTS)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -35,6 +38,24 @@ FIXED_CAPACITY_LINEAR(arm_dotprod)
 #define FIXED_CAPACITY_ENTRY(text, attention, products) \
   KernelVariant { text, attention::run_tile, products::run_linear, products::run_quantize, products::run_embed }
 
+#if defined(FIXED_CAPACITY_X86_VARIANTS)
+namespace {
+
+// Two instruction sets that Clang's __builtin_cpu_supports does not know by name. They are asked for beside AVX2, which
+// is reported only where the operating system keeps the registers that they use.
+bool supports_f16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> 29 & 1) != 0;
+}
+
+bool supports_avxvnni() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+}
+
+}  // namespace
+#endif
+
 SupportedVariants supported_variants() {
   SupportedVariants found;
   const auto add = [&found](const KernelVariant& variant) { found.items[found.count++] = variant; };
@@ -42,15 +63,14 @@ SupportedVariants supported_variants() {
   __builtin_cpu_init();
   const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                       __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                      __builtin_cpu_supports("f16c");
+                      supports_f16c();
   const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
   if (has_v4 && __builtin_cpu_supports("avx512vnni"))
     add(FIXED_CAPACITY_ENTRY("x86-64-v4+vnni", x86_64_v4, x86_64_v4_vnni));
   if (has_v4) add(FIXED_CAPACITY_ENTRY("x86-64-v4", x86_64_v4, x86_64_v4));
-  if (has_v3 && __builtin_cpu_supports("avxvnni"))
-    add(FIXED_CAPACITY_ENTRY("x86-64-v3+vnni", x86_64_v3, x86_64_v3_vnni));
+  if (has_v3 && supports_avxvnni()) add(FIXED_CAPACITY_ENTRY("x86-64-v3+vnni", x86_64_v3, x86_64_v3_vnni));
   if (has_v3) add(FIXED_CAPACITY_ENTRY("x86-64-v3", x86_64_v3, x86_64_v3));
 #endif
 #if defined(FIXED_CAPACITY_ARM_VARIANTS)

@@ -8,16 +8,23 @@ namespace fixed_capacity {
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 31;
+constexpr int64_t kMostValues = int64_t{1} << 48;  // of a matrix; its bytes can be computed in 64 bits
 constexpr int64_t kRowsPerPart = 48;         // many rows are split into parts of rows, few into parts of panels
 constexpr int64_t kQuantizedTogether = 8;    // rows; one alone is not worth a second thread
 
 Refusal refuse(const char* reason) { return Refusal{reason}; }
+
+// Whether `bytes` are `rows` times `row`, whatever the numbers are.
+bool are_rows(int64_t bytes, int64_t rows, int64_t row) {
+  return rows >= 0 && bytes >= 0 && bytes % row == 0 && bytes / row == rows;
+}
 
 }  // namespace
 
 Refusal make_layout(int64_t width, int64_t features, int64_t bits, int64_t group, WeightLayout& layout) {
   if (width < 1 || features < 1 || width >= kLargest || features >= kLargest)
     return refuse("widths and features must be within 1..2^31 - 1");
+  if (width > kMostValues / features) return refuse("the weights would be as large as memory addresses reach");
   if (bits != 32 && bits != 16 && bits != 8 && bits != 4) return refuse("weights have 32, 16, 8 or 4 bits");
   if (bits <= 8 && (group < 32 || group % 32 != 0 || group > 4096))
     return refuse("groups of integer weights are multiples of 32 up to 4096");
@@ -29,7 +36,7 @@ Refusal check(const LinearArguments& arguments) {
   const WeightLayout& layout = arguments.layout;
   const int64_t row = layout.is_integer() ? layout.row_bytes() : layout.width * 4;
   if (arguments.weight.bytes != layout.bytes()) return refuse("the weights are not of the size their format gives");
-  if (arguments.rows < 0 || arguments.input.bytes != arguments.rows * row)
+  if (!are_rows(arguments.input.bytes, arguments.rows, row))
     return refuse("the inputs are not rows of the weights' width");
   if (arguments.bias.data != nullptr && arguments.bias.bytes != layout.features * 4)
     return refuse("the bias must have one entry per feature");
@@ -38,7 +45,7 @@ Refusal check(const LinearArguments& arguments) {
 
 Refusal check(const QuantizeRowsArguments& arguments) {
   if (!arguments.layout.is_integer()) return refuse("rows are quantized for integer weights only");
-  if (arguments.rows < 0 || arguments.input.bytes != arguments.rows * arguments.layout.width * 4)
+  if (!are_rows(arguments.input.bytes, arguments.rows, arguments.layout.width * 4))
     return refuse("the inputs are not rows of the given width");
   return {};
 }
@@ -54,8 +61,8 @@ Refusal check(const EmbedArguments& arguments) {
 
 void run(const LinearArguments& arguments, float* out, const ParallelLoop& loop) {
   const int64_t rows = arguments.rows, panels = arguments.layout.panels();
-  const LinearTask task{arguments.input.data, arguments.weight.data, reinterpret_cast<const float*>(arguments.bias.data),
-                  out, arguments.layout, 0, rows, 0, panels};
+  const auto* bias = reinterpret_cast<const float*>(arguments.bias.data);
+  const LinearTask task{arguments.input.data, arguments.weight.data, bias, out, arguments.layout, 0, rows, 0, panels};
   if (rows == 0) return;
   if (rows >= kRowsPerPart * loop.threads) {
     const int64_t parts = (rows + kRowsPerPart - 1) / kRowsPerPart;
@@ -75,8 +82,8 @@ void run(const LinearArguments& arguments, float* out, const ParallelLoop& loop)
 }
 
 void run(const QuantizeRowsArguments& arguments, int8_t* out, const ParallelLoop& loop) {
-  const QuantizeTask task{reinterpret_cast<const float*>(arguments.input.data), out, arguments.layout, 0, arguments.rows};
   const int64_t rows = arguments.rows;
+  const QuantizeTask task{reinterpret_cast<const float*>(arguments.input.data), out, arguments.layout, 0, rows};
   if (rows < 2 * kQuantizedTogether) return best_variant().quantize(task);
   const int64_t parts = (rows + kQuantizedTogether - 1) / kQuantizedTogether;
   run_parallel(loop, parts, [&](int64_t begin, int64_t end) {

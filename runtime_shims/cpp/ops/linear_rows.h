@@ -5,18 +5,24 @@
 
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
+// The largest |x|, NaN above all numbers: without its sign, a float orders like the integer of the same bits.
 inline float largest_magnitude(const float* values, int64_t count) {
-  Vec largest = {};
+  IntVec largest = {};
   int64_t index = 0;
   for (; index + kLanes <= count; index += kLanes) {
-    const Vec value = load(values + index);
-    largest = larger(largest, larger(value, -value));
+    const IntVec bits = (IntVec)load(values + index) & 0x7FFFFFFF;
+    largest = largest > bits ? largest : bits;
   }
-  float result = largest_lane(largest);
+  int32_t most = 0;
+  for (int lane = 0; lane < kLanes; ++lane) most = largest[lane] > most ? largest[lane] : most;
   for (; index < count; ++index) {
-    const float value = values[index] < 0.0F ? -values[index] : values[index];
-    result = value > result ? value : result;
+    int32_t bits;
+    __builtin_memcpy(&bits, values + index, 4);
+    bits &= 0x7FFFFFFF;
+    most = bits > most ? bits : most;
   }
+  float result;
+  __builtin_memcpy(&result, &most, 4);
   return result;
 }
 
@@ -30,9 +36,11 @@ inline int32_t rounded(float value) {
 
 inline void quantize_group(const float* from, int64_t live, int64_t group, int8_t* to, float& scale, int32_t& sum) {
   const float largest = largest_magnitude(from, live);
-  const float inverse = largest > 0.0F ? 127.0F / largest : 0.0F;
+  const float inverse = 127.0F / largest;
   scale = largest / 127.0F;
   sum = 0;
+  // Zeros, and what is too small to be scaled, become zeros. So do infinity and NaN: their scale says what they were.
+  if (!(inverse > 0.0F && inverse <= 3.402823466e38F)) live = 0;
   for (int64_t index = 0; index < live; ++index) {
     const int32_t value = rounded(from[index] * inverse);
     to[index] = static_cast<int8_t>(value);

@@ -19,7 +19,8 @@ struct LinearTask {
   int64_t first_panel = 0, last_panel = 0;  // panels first_panel..last_panel-1
 };
 
-// Rows of floats [R, C] to quantized rows: value = round(x * 127 / m), scale = m / 127, m the largest |x| of a group.
+// Rows of floats [R, C] to quantized rows: value = round(x * 127 / m), scale = m / 127, m the largest |x| of a group;
+// all values are 0 where 127 / m is not a finite number above 0.
 struct QuantizeTask {
   const float* input = nullptr;
   int8_t* out = nullptr;
