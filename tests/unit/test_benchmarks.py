@@ -176,6 +176,14 @@ def test_a_table_has_a_row_for_every_rival_but_the_probe() -> None:
     assert list(shown.columns[6].cells) == ["1.00x", "2.00x", ""]
 
 
+def test_rounds_that_differ_too_much_are_named() -> None:
+    steady = replace(ROW, fastest_seconds=1.0, slowest_seconds=1.2)
+    shaken = replace(ROW, variant="int4", fastest_seconds=1.0, slowest_seconds=3.0)
+    found = Report("decode", [steady, shaken]).disturbed()
+    assert len(found) == 1
+    assert f"w, {OURS} int4: the slowest round took 3.0 times the fastest" in found[0]
+
+
 def test_the_command_line_takes_tasks_or_none_for_all() -> None:
     assert parser().parse_args([]).tasks == []
     assert parser().parse_args(["decode", "speech"]).tasks == ["decode", "speech"]

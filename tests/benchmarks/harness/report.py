@@ -13,6 +13,8 @@ from tests.benchmarks.harness.bandwidth import PROBE
 from tests.benchmarks.harness.rivals import REFERENCE
 from tests.benchmarks.harness.rows import Row
 
+DISTURBED_SPREAD = 1.5
+
 
 @dataclass
 class Report:
@@ -45,6 +47,15 @@ class Report:
         """10^9 bytes per second that a row's decoding reads."""
         return row.read_gb_per_second(self.cache_elements.get(row.workload, 0.0))
 
+    def disturbed(self) -> list[str]:
+        """Rows whose rounds differ so much that the machine cannot have been idle, one line each."""
+        return [
+            f"{row.workload}, {row.label}: the slowest round took {row.spread:.1f} times the fastest, "
+            f"{row.fastest_seconds:.3f} s; the machine was not idle"
+            for row in self.rows
+            if row.note is None and row.spread > DISTURBED_SPREAD
+        ]
+
     def as_dict(self, conditions: dict[str, Any]) -> dict[str, Any]:
         rows = [row.as_dict() | {"read_gb_per_second": self.read_rate(row)} for row in self.rows]
         limits = {workload: self.read_limit(workload) for workload in self.workloads()}
@@ -53,6 +64,7 @@ class Report:
             **conditions,
             "recipe_sha256": self.recipes,
             "read_limit_gb_per_second": limits,
+            "disturbed": self.disturbed(),
             "results": rows,
         }
 

@@ -37,6 +37,8 @@ class Settings:
         """Print the tables; return the faults of the run: answers of ours that are not those of eager."""
         for workload in report.workloads():
             self.console.print(table(report, workload), "")
+        for line in report.disturbed():
+            self.console.print(line, highlight=False, style="yellow")
         self.console.print(f"written: {self.results / report.task}.json and .png", highlight=False)
         return [
             f"{row.workload}: {row.label}: {row.note}"
