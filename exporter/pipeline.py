@@ -228,10 +228,12 @@ def _lower(
     traced: dict[str, ExportedProgram], plan: CapacityPlan, aside: Path, progress: Progress
 ) -> tuple[LoweredProgram, ...]:
     from exporter.lower.executorch import lower_to_executorch
+    from exporter.lower.executorch_rows import with_row_operators
     from exporter.lower.executorch_weights import with_stored_weights
 
     if plan.recipe.attention == "fused":
         progress.stage("storing weights")
+        traced = {name: with_row_operators(program) for name, program in traced.items()}
         traced = with_stored_weights(traced, FLOAT_BITS[plan.recipe.dtype])
     programs = []
     for backend in plan.recipe.backends:
