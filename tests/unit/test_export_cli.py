@@ -33,6 +33,8 @@ OPTIONS = {
     "--backend",
     "--attention",
     "--quantize",
+    "--embedding-bits",
+    "--group-size",
     "--dtype",
     "--draft",
     "--greedy",
@@ -169,6 +171,12 @@ def test_every_option_reaches_the_recipe(pipeline: FakePipeline) -> None:
     assert options == {"force": True, "verify": False, "max_memory_bytes": 2 * 10**9, "greedy": True}
 
 
+def test_the_options_of_a_quantized_model_reach_the_recipe(pipeline: FakePipeline) -> None:
+    assert main("m --quantize 8da4w --embedding-bits 8 --group-size 64".split()) == 0
+    ((recipe, _, _),) = pipeline.calls
+    assert recipe == Recipe("m", quantize="8da4w", embedding_bits=8, group_size=64)
+
+
 def test_without_options_the_defaults_of_recipe_hold(pipeline: FakePipeline) -> None:
     assert main(["google-t5/t5-small"]) == 0
     ((recipe, output, options),) = pipeline.calls
@@ -221,7 +229,12 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         (["m", "--max-memory", "nan"], "--max-memory nan is not a size"),
         (["m", "--max-memory", "inf"], "--max-memory inf is not a size"),
         (["m", "--max-memory", "-1G"], "--max-memory -1G is not a size"),
-        (["m", "--quantize", "8da4w"], "--quantize 8da4w is not available in this version; available: none"),
+        (["m", "--quantize", "q5"], "--quantize q5 is unknown; available: none, 8da8w, 8da4w"),
+        (["m", "--quantize", "8da4w", "--attention", "portable"], "--quantize 8da4w needs our operators"),
+        (["m", "--quantize", "8da4w", "--embedding-bits", "3"], "--embedding-bits 3 is not allowed; use 8, 4"),
+        (["m", "--quantize", "8da8w", "--group-size", "48"], "--group-size 48 is not allowed; use 32, 64"),
+        (["m", "--embedding-bits", "4"], "--embedding-bits 4 needs a quantized model; add --quantize 8da8w"),
+        (["m", "--group-size", "64"], "--group-size 64 needs a quantized model; add --quantize 8da8w"),
         (["m", "--backend", "onnx"], "--backend onnx is not available in this version; available: xnnpack"),
         (["m", "--dtype", "float16"], "--dtype float16 is not available in this version"),
         (["m", "--draft", "mtp"], "--draft mtp is not available in this version"),

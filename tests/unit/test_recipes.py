@@ -46,6 +46,21 @@ def test_all_wrong_values_are_listed_at_once() -> None:
         ({"backends": ("xnnpack", "xnnpack")}, "--backend is given twice in xnnpack, xnnpack"),
         ({"backends": ("cuda",)}, "--backend cuda is unknown; available: xnnpack, portable"),
         ({"attention": "flash"}, "--attention flash is unknown; available: fused, portable"),
+        ({"quantize": "q5"}, "--quantize q5 is unknown; available: none, 8da8w, 8da4w"),
+        ({"quantize": "8da4w", "embedding_bits": 3}, "--embedding-bits 3 is not allowed; use 8, 4"),
+        (
+            {"quantize": "8da8w", "group_size": 48},
+            "--group-size 48 is not allowed; use 32, 64, 96, 128, 160, 192, 224, 256",
+        ),
+        (
+            {"embedding_bits": 4},
+            "--embedding-bits 4 needs a quantized model; add --quantize 8da8w or leave it out",
+        ),
+        ({"group_size": 64}, "--group-size 64 needs a quantized model; add --quantize 8da8w or leave it out"),
+        (
+            {"quantize": "8da8w", "attention": "portable"},
+            "--quantize 8da8w needs our operators; use --attention fused or leave it out",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fault: str) -> None:
@@ -55,8 +70,6 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fau
 @pytest.mark.parametrize(
     ("values", "start"),
     [
-        ({"quantize": "8da8w"}, "--quantize 8da8w is not available in this version; available: none"),
-        ({"quantize": "8da4w"}, "--quantize 8da4w is not available in this version; available: none"),
         ({"backends": ("onnx",)}, "--backend onnx is not available in this version; available: xnnpack"),
         ({"dtype": "float16"}, "--dtype float16 is not available in this version; available: float32"),
         ({"draft": "prompt-lookup"}, "--draft prompt-lookup is not available in this version"),
@@ -95,6 +108,14 @@ def test_resolving_keeps_what_was_asked_for_and_decides_the_rest() -> None:
         dtype="float32",
         draft=None,
     )
+
+
+def test_a_quantized_model_has_an_embedding_of_8_bits_and_groups_of_32_unless_asked_otherwise() -> None:
+    spec = spec_of("gpt2")
+    decided = Recipe("m", quantize="8da4w").resolve(spec)
+    assert (decided.quantize, decided.embedding_bits, decided.group_size) == ("8da4w", 8, 32)
+    asked = Recipe("m", quantize="8da8w", embedding_bits=4, group_size=96).resolve(spec)
+    assert (asked.quantize, asked.embedding_bits, asked.group_size) == ("8da8w", 4, 96)
 
 
 @pytest.mark.parametrize(("max_dec", "drafts"), [(1, 0), (2, 1), (4, 3), (5, 4), (70, 4)])
