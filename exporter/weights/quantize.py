@@ -130,9 +130,13 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
             weight.data = torch.empty(0)  # a large model is in memory once
         return matrices[id(weight)]
 
-    replaced = {id(embedding): QuantizedEmbedding(matrix(embedding.weight, weights.embedding_bits), _scale(embedding))}
+    table = embedding.weight
+    replaced: dict[int, nn.Module] = {}
     for module in list(model.modules()):
-        if is_linear(module):
+        if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
+            # Encoder and decoder may look up in modules of their own that share one table.
+            replaced[id(module)] = QuantizedEmbedding(matrix(table, weights.embedding_bits), _scale(module))
+        elif is_linear(module):
             bits = weights.embedding_bits if module is head else weights.linear_bits
             transposed = not isinstance(module, nn.Linear)
             made = QuantizedMatrix(module.weight.T, bits, weights.group) if transposed else matrix(module.weight, bits)
