@@ -168,7 +168,7 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     traced = trace_methods(_modules(model, plan), methods)
     check_graphs(traced)
     del model  # lowering takes the weights: a large model is in memory once
-    programs = _lower(traced, plan, aside, progress)
+    programs = lower_programs(traced, plan, aside, progress)
     require_planned(plan, max(program.planned_bytes for program in programs), planned.max_memory_bytes)
     exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs)
     progress.stage("writing the bundle")
@@ -224,9 +224,10 @@ def _stages(planned: Planned) -> Stages:
     return Stages(modules, trace_methods(modules, program_methods(planned.plan)))
 
 
-def _lower(
+def lower_programs(
     traced: dict[str, ExportedProgram], plan: CapacityPlan, aside: Path, progress: Progress
 ) -> tuple[LoweredProgram, ...]:
+    """One program file in `aside` for each backend of the plan. The fused form takes the weights out of `traced`."""
     from exporter.lower.executorch import lower_to_executorch
     from exporter.lower.executorch_rows import with_row_operators
     from exporter.lower.executorch_weights import with_stored_weights

@@ -45,7 +45,8 @@ class WeightStore:
 
         def pack() -> tuple[Tensor, WeightLayout]:
             weight_NC = weight.T if transposed else weight
-            return pack_floats(weight_NC, self.float_bits), WeightLayout(*weight_NC.shape, self.float_bits)
+            features, width = weight_NC.shape
+            return pack_floats(weight_NC, self.float_bits), WeightLayout(features, width, self.float_bits)
 
         return self._once(weight, pack)
 
@@ -53,7 +54,8 @@ class WeightStore:
         """An integer matrix and its layout."""
 
         def pack() -> tuple[Tensor, WeightLayout]:
-            layout = WeightLayout(*values_NC.shape, bits, group)
+            features, width = values_NC.shape
+            layout = WeightLayout(features, width, bits, group)
             return pack_integers(values_NC, scales_NG, layout), layout
 
         return self._once(values_NC, pack)
@@ -193,7 +195,9 @@ class _Rewrite:
 
     def _is_matrix(self, node: object) -> bool:
         """Whether `node` is a float32 weight of two dimensions that nothing else reads."""
-        tensor = self.stored.get(node) if isinstance(node, Node) else None
+        if not isinstance(node, Node):
+            return False
+        tensor = self.stored.get(node)
         if tensor is None or id(tensor) in self.kept:
             return False
         return node.meta["val"].dim() == 2 and tensor.dtype == torch.float32

@@ -22,10 +22,12 @@ from exporter.bundle.token_rules import Rules, rules_from
 from exporter.bundle.writer import file_entries, write_manifest
 from exporter.lower.program_file import LoweredProgram
 from exporter.models.methods import build_methods
+from exporter.pipeline import lower_programs
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.model_location import ModelLocation
 from exporter.spec.model_source import ModelSource
 from exporter.spec.model_spec import ModelSpec
+from exporter.spec.progress import SilentProgress
 from exporter.spec.recipe import Recipe
 from exporter.trace.methods import program_methods
 from exporter.trace.trace import ExportedProgram, trace_methods
@@ -124,13 +126,10 @@ class Planned:
         return trace_methods(self.methods, program_methods(self.plan))
 
     def lower(self, directory: Path) -> None:
-        """Write a bundle of one program to `directory`."""
-        from exporter.lower.executorch import lower_to_executorch
-
-        recipe = self.plan.recipe
-        path = directory / f"model.{recipe.backends[0]}.pte"
-        program = lower_to_executorch(self.traced, recipe.backends[0], recipe.attention, path)
-        write_manifest(directory, build_manifest(self.exported((program,)), file_entries(directory)))
+        """Write a bundle of one program to `directory`, from a model of its own: lowering takes its weights."""
+        traced = replace(self, model=build(self.case)).traced
+        programs = lower_programs(traced, self.plan, directory, SilentProgress())
+        write_manifest(directory, build_manifest(self.exported(programs), file_entries(directory)))
 
 
 def module_session(
