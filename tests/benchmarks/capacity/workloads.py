@@ -27,7 +27,7 @@ from tests.benchmarks.capacity.points import (
 from tests.benchmarks.harness.bundles import BundleShelf, recipe_sha256
 from tests.benchmarks.harness.conditions import conditions
 from tests.benchmarks.harness.environments import python_of
-from tests.benchmarks.harness.job import Job, one_line
+from tests.benchmarks.harness.job import Job, Unavailable, one_line
 from tests.benchmarks.harness.process import Program, RivalProcess
 from tests.benchmarks.harness.ratios import Ratio, ratio_table
 from tests.benchmarks.harness.rivals import OURS, Rival
@@ -72,13 +72,11 @@ def run(settings: Settings) -> list[str]:
             running.append(_Running(name, capacity, lives_of(capacity), process))
         faults = _keep_equal(running, absent)
         for _ in range(settings.rounds):
-            for item in running:
-                item.rounds.append(item.process.ask("time")["seconds"])
-        memory = {
-            item.capacity: item.process.ask("endure")
-            for item in running
-            if item.rival == OURS and item.capacity in MEMORY_CAPACITIES
-        }
+            for item in list(running):
+                if found := _ask(item, "time", running, absent):
+                    item.rounds.append(found["seconds"])
+        lasting = [item for item in running if item.rival == OURS and item.capacity in MEMORY_CAPACITIES]
+        memory = {item.capacity: found for item in lasting if (found := _ask(item, "endure", running, absent))}
     points = [point for item in running for point in item.points()]
     ratios = step_ratios(points)
     for capacity, found in memory.items():
@@ -117,7 +115,10 @@ def _keep_equal(running: list[_Running], absent: list[str]) -> list[str]:
     faults: list[str] = []
     expected: list[float] = []
     for item in list(running):
-        logits = item.process.ask("check")["logits"]
+        found = _ask(item, "check", running, absent)
+        if found is None:
+            continue
+        logits = found["logits"]
         expected = expected or logits
         worst = max(abs(one - other) for one, other in zip(expected, logits, strict=True))
         if worst > TOLERANCE * max(map(abs, expected)):
@@ -126,6 +127,16 @@ def _keep_equal(running: list[_Running], absent: list[str]) -> list[str]:
             faults += [line] if item.rival == OURS else []
             running.remove(item)
     return faults
+
+
+def _ask(item: _Running, command: str, running: list[_Running], absent: list[str]) -> dict[str, Any] | None:
+    """The reply of a program; one that fails takes no further part, and says why."""
+    try:
+        return item.process.ask(command)
+    except Unavailable as reason:
+        absent.append(f"{item.rival} {item.capacity}: {one_line(reason)}")
+        running.remove(item)
+        return None
 
 
 def _publish(settings: Settings, points: list[Point], ratios: list[Ratio], found: dict[str, Any]) -> None:
