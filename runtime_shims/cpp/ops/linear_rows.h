@@ -26,12 +26,13 @@ inline float largest_magnitude(const float* values, int64_t count) {
   return result;
 }
 
-// Rounds to the nearest integer, halves to even: adding 1.5 * 2^23 leaves no room for a fraction.
+// Rounds to the nearest integer, halves to even: adding 1.5 * 2^52 leaves no room for a fraction. The sum is in double
+// precision so that no compiler fuses it with the product that gave `value`: every variant rounds that product alike.
 inline int32_t rounded(float value) {
-  const float shifted = value + 12582912.0F;
-  int32_t bits;
-  __builtin_memcpy(&bits, &shifted, 4);
-  return bits - 0x4B400000;
+  const double shifted = double{value} + 6755399441055744.0;
+  int64_t bits;
+  __builtin_memcpy(&bits, &shifted, 8);
+  return static_cast<int32_t>(bits);
 }
 
 inline void quantize_group(const float* from, int64_t live, int64_t group, int8_t* to, float& scale, int32_t& sum) {
