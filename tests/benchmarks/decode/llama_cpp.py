@@ -52,8 +52,15 @@ class LlamaCppModel:
         code = llama_cpp.llama_decode(self._context, llama_cpp.llama_batch_get_one(array, len(tokens)))
         if code:
             raise Unavailable(f"llama_decode returned {code}")
+        return [int(self._logits().argmax())]
+
+    def last_logits(self) -> np.ndarray:
+        """float32 `[vocabulary]` after the last token."""
+        return self._logits().copy()
+
+    def _logits(self) -> np.ndarray:
         logits = llama_cpp.llama_get_logits_ith(self._context, -1)
-        return [int(np.ctypeslib.as_array(logits, (self._vocab_size,)).argmax())]
+        return np.ctypeslib.as_array(logits, (self._vocab_size,))
 
 
 def context_parameters(job: Job) -> llama_cpp.llama_context_params:

@@ -24,6 +24,11 @@ class Program:
     log: Path
 
 
+def rival_variables(threads: int) -> dict[str, str]:
+    """The environment variables of a rival's process."""
+    return os.environ | OFFLINE | {"OMP_NUM_THREADS": str(threads)}
+
+
 class RivalProcess:
     """One JSON line per command, see `harness/job.py`. Raises Unavailable when the rival says so or ends."""
 
@@ -31,7 +36,6 @@ class RivalProcess:
         """Start it and wait until the model is loaded."""
         self._program = program
         program.log.parent.mkdir(parents=True, exist_ok=True)
-        environment = os.environ | OFFLINE | {"OMP_NUM_THREADS": str(job.threads)}
         with program.log.open("w") as log:
             self._process = subprocess.Popen(
                 [str(program.python), "-m", program.module, job_text(job)],
@@ -39,7 +43,7 @@ class RivalProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=environment,
+                env=rival_variables(job.threads),
                 cwd=REPOSITORY,
             )
         try:
