@@ -196,12 +196,15 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
 def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
     """The model whose answers the bundle must repeat: quantized, where the recipe says so."""
     from exporter.weights.quantize import quantize_model
+    from exporter.weights.torchao_form import quantize_for_xnnpack
 
     model = planned.source.load_model(progress)
-    weights = WeightFormat.of(planned.plan.recipe)
+    recipe = planned.plan.recipe
+    weights = WeightFormat.of(recipe)
     if weights.is_quantized:
         progress.stage("quantizing weights")
-        quantize_model(model, weights)
+        quantize = quantize_model if recipe.attention == "fused" else quantize_for_xnnpack
+        quantize(model, weights)
     return model
 
 
@@ -209,8 +212,12 @@ def _modules(model: PreTrainedModel, plan: CapacityPlan) -> dict[str, nn.Module]
     """The methods of the program, over a model that has given its eager answers."""
     from exporter.models.methods import build_methods
     from exporter.weights.quantize import keep_integers_only
+    from exporter.weights.torchao_form import plain_tensors
 
-    keep_integers_only(model)
+    if plan.recipe.attention == "fused":
+        keep_integers_only(model)
+    elif plan.recipe.quantize != "none":
+        plain_tensors(model)
     return build_methods(model, plan, plan.recipe.attention)
 
 

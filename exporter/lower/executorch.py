@@ -7,7 +7,7 @@ from pathlib import Path
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
 from exporter.lower.executorch_memory import InPlaceMemoryPlanning, planned_bytes
-from exporter.lower.executorch_partition import partitioner_for
+from exporter.lower.executorch_partition import calls_torchao, partitioner_for
 from exporter.lower.lazy_graph_code import lazy_graph_code
 from exporter.lower.program_file import LoweredProgram
 from exporter.trace.trace import ExportedProgram
@@ -31,7 +31,9 @@ def lower_to_executorch(
         )
         program = edge.to_executorch(
             ExecutorchBackendConfig(
-                memory_planning_pass=InPlaceMemoryPlanning(), run_reinplace_pass=attention == "portable"
+                memory_planning_pass=InPlaceMemoryPlanning(),
+                run_reinplace_pass=attention == "portable",
+                do_quant_fusion_and_const_prop=any(map(calls_torchao, programs.values())),
             )
         )
     with path.open("wb") as file:

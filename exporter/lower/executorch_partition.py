@@ -61,13 +61,23 @@ def by_level(graph: Graph, supported: set[Node]) -> dict[int, list[Node]]:
     return groups
 
 
-def partitioner_for(program: ExportedProgram) -> LevelPartitioner:
-    """The partitioner of one traced method."""
+def partitioner_for(program: ExportedProgram) -> XnnpackPartitioner:
+    """The partitioner of one traced method.
+
+    Quantized layers are patterns of several nodes, which the backend's own grouping keeps whole.
+    """
+    if calls_torchao(program):
+        return XnnpackPartitioner()
     partitioner = LevelPartitioner()
     if not has_convolution(program):
         backend = partitioner.delegation_spec.backend_id
         partitioner.delegation_spec = DelegationSpec(backend, [_LINEAR_PASS_ONLY])
     return partitioner
+
+
+def calls_torchao(program: ExportedProgram) -> bool:
+    """Whether a method holds quantized weights in torchao's form."""
+    return any("torchao" in str(node.target) for node in program.graph.nodes if node.op == "call_function")
 
 
 def has_convolution(program: ExportedProgram) -> bool:

@@ -108,8 +108,19 @@ class Recipe:
                 faults.append(f"{option} {value} is not allowed; use {', '.join(map(str, allowed))}")
             elif value is not None and self.quantize == "none":
                 faults.append(f"{option} {value} needs a quantized model; add --quantize 8da8w or leave it out")
-        if self.quantize != "none" and self.attention == "portable":
-            faults.append(f"--quantize {self.quantize} needs our operators; use --attention fused or leave it out")
+        if self.attention == "portable":
+            faults += self._portable_quantization_faults()
+        return faults
+
+    def _portable_quantization_faults(self) -> list[str]:
+        """What core operators and XNNPACK have no kernels for."""
+        faults = []
+        if self.quantize != "none" and self.embedding_bits == 4:
+            faults.append("--embedding-bits 4 needs our operators; use --attention fused or 8 bits")
+        if self.quantize == "8da8w" and self.group_size is not None:
+            faults.append("--group-size with 8da8w needs our operators; use --attention fused or leave it out")
+        if self.quantize != "none" and self.backends != ("xnnpack",):
+            faults.append(f"--quantize {self.quantize} with --attention portable runs on xnnpack only; use that backend")
         return faults
 
     def _backend_faults(self) -> list[str]:
@@ -122,6 +133,12 @@ class Recipe:
             for backend in self.backends
             for fault in _not_one_of("--backend", backend, BACKENDS, PLANNED_BACKENDS)
         ]
+
+    def _resolved_group(self) -> int | None:
+        """Weights that share a scale; None where nothing is quantized or a feature has one scale."""
+        if self.quantize == "none" or (self.attention == "portable" and self.quantize == "8da8w"):
+            return None
+        return self.group_size or DEFAULT_GROUP
 
     def resolve(self, spec: ModelSpec) -> ResolvedRecipe:
         """Decide everything that was left open, from the model's own limits.
@@ -142,7 +159,7 @@ class Recipe:
             attention=self.attention or "fused",
             quantize=self.quantize,
             embedding_bits=None if self.quantize == "none" else self.embedding_bits or EMBEDDING_BITS[0],
-            group_size=None if self.quantize == "none" else self.group_size or DEFAULT_GROUP,
+            group_size=self._resolved_group(),
             dtype=self.dtype,
             draft=self.draft,
         )

@@ -22,29 +22,31 @@ PANEL = 32
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale (0: floating point)."""
+    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale (None: all of a feature)."""
 
     linear_bits: int
     embedding_bits: int
-    group: int
+    group: int | None = None
 
     @property
     def is_quantized(self) -> bool:
-        return self.group > 0
+        return self.linear_bits <= 8
 
     @classmethod
     def of(cls, recipe: ResolvedRecipe) -> WeightFormat:
         """The format that a recipe asks for."""
         if recipe.quantize == "none":
             bits = FLOAT_BITS[recipe.dtype]
-            return cls(bits, bits, 0)
-        return cls(LINEAR_BITS[recipe.quantize], recipe.embedding_bits or 8, recipe.group_size or DEFAULT_GROUP)
+            return cls(bits, bits)
+        return cls(LINEAR_BITS[recipe.quantize], recipe.embedding_bits or EMBEDDING_BITS[0], recipe.group_size)
 
     def matrix_bytes(self, shape: tuple[int, int], bits: int) -> int:
         """Bytes of a matrix `[N, C]`: values, and a 2-byte scale per feature and group."""
         features, width = shape
         if not self.is_quantized:
             return features * width * bits // 8
+        if self.group is None:
+            return features * (width * bits // 8 + 4)
         groups = -(-width // self.group)
         return -(-features // PANEL) * PANEL * groups * (self.group * bits // 8 + 2)
 

@@ -47,7 +47,7 @@ class ExecutorchProgram:
         self._method_names = tuple(method.name for method in entry.methods)
         self._program: Any = None
         self._methods: dict[str, Any] = {}
-        _prepare_runtime(entry)
+        _prepare_runtime(entry, quantized=bundle.manifest.quantization != "none")
         self._load()
         stated = [_stated(method.method_meta()) for method in self._methods.values()]
         faults = program_faults(bundle.manifest, entry, stated, read_method_memory(self._path))
@@ -126,8 +126,8 @@ def _stated_tensor(meta: Any) -> StatedTensor:
     return StatedTensor(SCALAR_TYPES.get(code, f"scalar type {code}"), tuple(meta.sizes()))
 
 
-def _prepare_runtime(entry: ProgramEntry) -> None:
-    """Register the fused operators if the program uses them, and pack XNNPACK's weights once for all methods.
+def _prepare_runtime(entry: ProgramEntry, *, quantized: bool) -> None:
+    """Register the operators that the program uses, and pack XNNPACK's weights once for all methods.
 
     Without the operator library, portable programs run all the same: each method packs its own copy. The
     thread pool is made here, because the first step would print the processor's probing on standard error.
@@ -138,6 +138,8 @@ def _prepare_runtime(entry: ProgramEntry) -> None:
         _C._threadpool_get_thread_count()
         if entry.operator_library_required:
             load_operator_library()
+        elif quantized:
+            import executorch.kernels.quantized  # noqa: F401 - registers lookups in quantized embeddings
         if entry.backend == "xnnpack" and operator_library_path() is not None:
             share_packed_weights()
 

@@ -85,5 +85,5 @@ def table(rows: list[Words]) -> Table:
     out.add_column("Whisper tiny.en")
     out.add_column("word error rate", justify="right")
     for row in rows:
-        out.add_row(row.variant, row.note or f"{100 * row.error_rate:.1f} %")
+        out.add_row(row.variant, row.note if row.error_rate is None else f"{100 * row.error_rate:.1f} %")
     return out

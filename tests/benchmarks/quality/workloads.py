@@ -160,6 +160,8 @@ def table(rows: list[Quality]) -> Table:
     for title in ("file MB", "KL, nats", "same best token"):
         out.add_column(title, justify="right")
     for row in rows:
-        numbers = (f"{row.megabytes:.0f}", f"{row.divergence:.4f}", f"{100 * row.agreement:.1f} %")
-        out.add_row(row.model, row.rival, row.variant, *(numbers if not row.note else ("", row.note, "")))
+        numbers = ("", row.note, "")
+        if row.divergence is not None and row.agreement is not None:
+            numbers = (f"{row.megabytes:.0f}", f"{row.divergence:.4f}", f"{100 * row.agreement:.1f} %")
+        out.add_row(row.model, row.rival, row.variant, *numbers)
     return out
