@@ -92,7 +92,12 @@ def share_packed_weights() -> None:
 
 
 class _TensorView(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("rank", ctypes.c_int32), ("sizes", ctypes.c_int64 * 4))
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int32),
+        ("is_half", ctypes.c_int32),
+        ("sizes", ctypes.c_int64 * 4),
+    )
 
 
 class _Options(ctypes.Structure):
@@ -116,25 +121,27 @@ class _Settings:
     window: int | None = None
 
 
-def _view(tensor: Tensor, dtype_name: str) -> _TensorView:
-    is_dtype = str(tensor.dtype) == f"torch.{dtype_name}"
-    if not is_dtype or not tensor.is_contiguous() or tensor.device.type != "cpu":
+def _view(tensor: Tensor, *dtype_names: str) -> _TensorView:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in dtype_names or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise ValueError(
-            f"the kernels take contiguous {dtype_name} tensors on the CPU; got {tensor.dtype} on "
+            f"the kernels take contiguous {' or '.join(dtype_names)} tensors on the CPU; got {tensor.dtype} on "
             f"{tensor.device} with shape {tuple(tensor.shape)} and strides {tensor.stride()}"
         )
     sizes = (ctypes.c_int64 * 4)(*tensor.shape[:4])
-    return _TensorView(tensor.data_ptr(), tensor.dim(), sizes)
+    return _TensorView(tensor.data_ptr(), tensor.dim(), name == "float16", sizes)
 
 
-def _bind(function: str, floats: list[Tensor], indices: list[Tensor], out: Tensor,
+def _bind(function: str, floats: list[Tensor], caches: list[Tensor], indices: list[Tensor], out: Tensor,
           settings: _Settings | None) -> Callable[[], Tensor]:
     """One C function with its tensors converted once; each call returns `out`.
 
-    A call raises ValueError, with nothing written, when the function refuses its arguments.
+    Caches may be float16. A call raises ValueError, with nothing written, when the function refuses its arguments.
     """
     library = open_library(load_operator_library())
-    views = [_view(tensor, "float32") for tensor in floats] + [_view(tensor, "int64") for tensor in indices]
+    views = [_view(tensor, "float32") for tensor in floats]
+    views += [_view(tensor, "float32", "float16") for tensor in caches]
+    views += [_view(tensor, "int64") for tensor in indices]
     views.append(_view(out, str(out.dtype).removeprefix("torch.")))
     arguments: list[object] = [(_TensorView * len(views))(*views)]
     if settings is not None:
@@ -145,7 +152,7 @@ def _bind(function: str, floats: list[Tensor], indices: list[Tensor], out: Tenso
         arguments.append(ctypes.byref(options))
     kernel = getattr(library, f"fixed_capacity_{function}")
 
-    def call(_kept_alive: tuple[object, ...] = (*floats, *indices, settings)) -> Tensor:
+    def call(_kept_alive: tuple[object, ...] = (*floats, *caches, *indices, settings)) -> Tensor:
         if kernel(*arguments) != 0:
             reason: bytes = library.fixed_capacity_last_refusal()
             raise ValueError(f"{function}: {reason.decode()}")
@@ -167,8 +174,9 @@ def bind_cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: 
                           softcap: float | None) -> Callable[[], Tensor]:
     """`cached_attention` on these tensors, to be called repeatedly without converting them each time."""
     settings = _Settings(scale, softcap, bias_table, bias_origin, window)
-    floats, indices = [query, key, value, key_cache, value_cache], [positions, step_lengths]
-    return _bind("cached_attention", floats, indices, _attention_output(query, value), settings)
+    caches, indices = [key_cache, value_cache], [positions, step_lengths]
+    out = _attention_output(query, value)
+    return _bind("cached_attention", [query, key, value], caches, indices, out, settings)
 
 
 def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
@@ -177,8 +185,8 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
     """`fixed_capacity::cached_attention`: writes the step into the caches and attends.
 
     query `[b, H, T, D]`, key `[b, K, T, D]`, value `[b, K, T, Dv]`, caches `[B, K, S, D]` and
-    `[B, K, S, Dv]`, positions and step_lengths int64 `[b]`; returns float32 `[b, T, H, Dv]`. Raises
-    ValueError when refused.
+    `[B, K, S, Dv]`, float32 or float16, positions and step_lengths int64 `[b]`; returns float32
+    `[b, T, H, Dv]`. Raises ValueError when refused.
     """
     return bind_cached_attention(
         query, key, value, key_cache, value_cache, positions, step_lengths, bias_table, bias_origin, window,
@@ -189,19 +197,19 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
 def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
                     softcap: float | None) -> Tensor:
     """`fixed_capacity::cross_attention`: attends over the first `lengths[i]` slots of row i."""
-    floats, settings = [query, key_cache, value_cache], _Settings(scale, softcap)
-    return _bind("cross_attention", floats, [lengths], _attention_output(query, value_cache), settings)()
+    caches, out = [key_cache, value_cache], _attention_output(query, value_cache)
+    return _bind("cross_attention", [query], caches, [lengths], out, _Settings(scale, softcap))()
 
 
 def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, bias_table: Tensor | None,
                       bias_origin: int, scale: float, softcap: float | None) -> Tensor:
     """`fixed_capacity::encoder_attention`: bidirectional within the first `lengths[i]` positions."""
     floats, settings = [query, key, value], _Settings(scale, softcap, bias_table, bias_origin)
-    return _bind("encoder_attention", floats, [lengths], _attention_output(query, value), settings)()
+    return _bind("encoder_attention", floats, [], [lengths], _attention_output(query, value), settings)()
 
 
 def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
                 lengths: Tensor) -> Tensor:
     """`fixed_capacity::write_cross`: writes the live positions; returns a copy of `lengths`."""
     out = lengths.new_empty(lengths.shape)
-    return _bind("write_cross", [key, value, key_cache, value_cache], [lengths], out, None)()
+    return _bind("write_cross", [key, value], [key_cache, value_cache], [lengths], out, None)()

@@ -40,6 +40,7 @@ class Tensor {
     return result;
   }
 
+  const std::vector<int64_t>& sizes() const { return sizes_; }
   int64_t size(int axis) const { return sizes_[static_cast<size_t>(axis)]; }
   std::vector<Element>& data() { return data_; }
   const std::vector<Element>& data() const { return data_; }

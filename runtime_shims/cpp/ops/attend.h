@@ -122,6 +122,10 @@ class TileRunner {
     return at;
   }
 
+  const void* elements_at(const void* first, int64_t index) const {
+    return static_cast<const char*>(first) + index * element_bytes(problem_.type);
+  }
+
   float* out_of(const Place& at) const {
     return problem_.out + ((at.batch_row * problem_.tokens + at.first_token) * problem_.query_heads +
                            at.first_head) * problem_.value_dim;
@@ -135,8 +139,9 @@ class TileRunner {
     task.tokens = static_cast<int32_t>(live);
     if (live == 0) return false;
     const int64_t kv_row = (at.batch_row * problem_.kv_heads + at.kv_head) * problem_.slots;
-    task.keys = problem_.keys + kv_row * problem_.key_dim;
-    task.values = problem_.values + kv_row * problem_.value_dim;
+    task.type = problem_.type;
+    task.keys = elements_at(problem_.keys, kv_row * problem_.key_dim);
+    task.values = elements_at(problem_.values, kv_row * problem_.value_dim);
     task.slots = problem_.slots;
     task.key_dim = static_cast<int32_t>(problem_.key_dim);
     task.value_dim = static_cast<int32_t>(problem_.value_dim);

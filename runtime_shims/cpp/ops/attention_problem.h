@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "cache_geometry.h"
+#include "cache_view.h"
 
 namespace fixed_capacity {
 
@@ -35,8 +36,9 @@ struct AttentionProblem {
   int64_t batch = 0, query_heads = 0, kv_heads = 0, tokens = 0;
   int64_t slots = 0, key_dim = 0, value_dim = 0;
   const float* query = nullptr;   // [b, H, T, D]
-  const float* keys = nullptr;    // [>=b, K, S, D]
-  const float* values = nullptr;  // [>=b, K, S, Dv]
+  CacheType type = CacheType::float32;  // of keys and values
+  const void* keys = nullptr;           // [>=b, K, S, D]
+  const void* values = nullptr;         // [>=b, K, S, Dv]
   float* out = nullptr;           // [b, T, H, Dv]
   const int64_t* positions = nullptr;  // [b], cached only
   const int64_t* lengths = nullptr;    // [b], step lengths (cached) or encoder lengths

@@ -18,6 +18,12 @@ TensorView<Element> view(const fixed_capacity_tensor& tensor) {
   return result;
 }
 
+template <typename View>
+View cache(const fixed_capacity_tensor& tensor) {
+  if (tensor.is_half != 0) return view<Half>(tensor);
+  return view<float>(tensor);
+}
+
 AttentionOptions options_of(const fixed_capacity_options& given) {
   AttentionOptions options;
   if (given.bias_table != nullptr) options.bias_table = view<const float>(*given.bias_table);
@@ -47,15 +53,15 @@ int32_t fixed_capacity_cached_attention(const fixed_capacity_tensor tensors[8],
                                         const fixed_capacity_options* options) {
   const CachedAttentionArguments arguments{
       view<const float>(tensors[0]), view<const float>(tensors[1]), view<const float>(tensors[2]),
-      view<float>(tensors[3]), view<float>(tensors[4]), view<const int64_t>(tensors[5]),
+      cache<CacheView>(tensors[3]), cache<CacheView>(tensors[4]), view<const int64_t>(tensors[5]),
       view<const int64_t>(tensors[6]), options_of(*options)};
   return check_and_run(arguments, static_cast<float*>(tensors[7].data));
 }
 
 int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
                                        const fixed_capacity_options* options) {
-  const CrossAttentionArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1]),
-                                          view<const float>(tensors[2]), view<const int64_t>(tensors[3]),
+  const CrossAttentionArguments arguments{view<const float>(tensors[0]), cache<ConstCacheView>(tensors[1]),
+                                          cache<ConstCacheView>(tensors[2]), view<const int64_t>(tensors[3]),
                                           options_of(*options)};
   return check_and_run(arguments, static_cast<float*>(tensors[4].data));
 }
@@ -70,7 +76,7 @@ int32_t fixed_capacity_encoder_attention(const fixed_capacity_tensor tensors[5],
 
 int32_t fixed_capacity_write_cross(const fixed_capacity_tensor tensors[6]) {
   const WriteCrossArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1]),
-                                      view<float>(tensors[2]), view<float>(tensors[3]),
+                                      cache<CacheView>(tensors[2]), cache<CacheView>(tensors[3]),
                                       view<const int64_t>(tensors[4])};
   return check_and_run(arguments, static_cast<int64_t*>(tensors[5].data));
 }

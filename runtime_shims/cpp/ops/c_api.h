@@ -17,6 +17,7 @@ extern "C" {
 typedef struct {
   void* data;
   int32_t rank;
+  int32_t is_half; /* 1: a cache in half precision */
   int64_t sizes[4];
 } fixed_capacity_tensor;
 

@@ -1,7 +1,7 @@
 // Products of weight bytes with activation bytes, four inputs at a time, exactly as wide as the file's compile flags.
 #pragma once
 
-#include "simd.h"
+#include "half_vector.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -19,7 +19,6 @@
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
 using ByteVec = uint8_t __attribute__((vector_size(kLanes * 4)));
-using HalfBits = uint16_t __attribute__((vector_size(kLanes * 2)));
 
 inline ByteVec load_bytes(const uint8_t* from) {
   ByteVec value;
@@ -114,29 +113,6 @@ inline Vec bfloat16_to_float(const uint8_t* from) {
   HalfBits bits;
   __builtin_memcpy(&bits, from, sizeof(bits));
   return (Vec)(__builtin_convertvector(bits, IntVec) << 16);
-}
-
-inline Vec float16_to_float(const uint8_t* from) {
-#if defined(__AVX512F__)
-  __m256i bits;
-  __builtin_memcpy(&bits, from, sizeof(bits));
-  return (Vec)_mm512_cvtph_ps(bits);
-#elif defined(__F16C__)
-  __m128i bits;
-  __builtin_memcpy(&bits, from, sizeof(bits));
-  return (Vec)_mm256_cvtph_ps(bits);
-#elif defined(__aarch64__)
-  float16x4_t bits;
-  __builtin_memcpy(&bits, from, sizeof(bits));
-  return (Vec)vcvt_f32_f16(bits);
-#else
-  HalfBits bits;
-  __builtin_memcpy(&bits, from, sizeof(bits));
-  const IntVec wide = __builtin_convertvector(bits, IntVec);
-  // Exponent and fraction at float's place, times 2^112: right for subnormal numbers too (weights are finite).
-  const Vec magnitude = (Vec)((wide & 0x7FFF) << 13) * 5.192296858534828e33F;
-  return (Vec)((IntVec)magnitude | ((wide & 0x8000) << 16));
-#endif
 }
 
 }  // namespace fixed_capacity::FIXED_CAPACITY_VARIANT

@@ -15,6 +15,8 @@ using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::runtime::KernelRuntimeContext;
 
+constexpr const char* kWrongType = "tensors must be contiguous float32 (caches also float16), lengths int64";
+
 // Turns runtime tensors into views and remembers whether all had the expected type and a row-major layout.
 class ViewMaker {
  public:
@@ -23,7 +25,13 @@ class ViewMaker {
   ConstFloatView floats(const Tensor& tensor) {
     return view<const float>(tensor, ScalarType::Float, static_cast<const float*>(tensor.const_data_ptr()));
   }
-  FloatView mutable_floats(Tensor& tensor) {
+  ConstCacheView cache(const Tensor& tensor) {
+    if (tensor.scalar_type() != ScalarType::Half) return floats(tensor);
+    return view<const Half>(tensor, ScalarType::Half, static_cast<const Half*>(tensor.const_data_ptr()));
+  }
+  CacheView mutable_cache(Tensor& tensor) {
+    if (tensor.scalar_type() == ScalarType::Half)
+      return view<Half>(tensor, ScalarType::Half, static_cast<Half*>(tensor.mutable_data_ptr()));
     return view<float>(tensor, ScalarType::Float, static_cast<float*>(tensor.mutable_data_ptr()));
   }
   ConstIndexView indices(const Tensor& tensor) {
@@ -54,7 +62,7 @@ class ViewMaker {
 template <typename Arguments>
 Tensor& attend_into(KernelRuntimeContext& context, const ViewMaker& views, const Arguments& arguments,
                     int64_t value_dim, Tensor& out) {
-  if (!views.all_valid()) return fail(context, "tensors must be contiguous float32, lengths int64", out);
+  if (!views.all_valid()) return fail(context, kWrongType, out);
   if (const Refusal refusal = check(arguments)) return fail(context, refusal.reason, out);
   const ConstFloatView& query = arguments.query;
   if (!shape_output<4>(out, ScalarType::Float, {query.sizes[0], query.sizes[2], query.sizes[1], value_dim}))
@@ -69,8 +77,8 @@ Tensor& cached_attention(KernelRuntimeContext& context, const Tensor& query, con
                          std::optional<int64_t> window, double scale, std::optional<double> softcap, Tensor& out) {
   ViewMaker views;
   const CachedAttentionArguments arguments{
-      views.floats(query), views.floats(key), views.floats(value), views.mutable_floats(key_cache),
-      views.mutable_floats(value_cache), views.indices(positions), views.indices(step_lengths),
+      views.floats(query), views.floats(key), views.floats(value), views.mutable_cache(key_cache),
+      views.mutable_cache(value_cache), views.indices(positions), views.indices(step_lengths),
       {views.table(bias_table), bias_origin, window, scale, softcap}};
   return attend_into(context, views, arguments, arguments.value.sizes[3], out);
 }
@@ -79,7 +87,7 @@ Tensor& cross_attention(KernelRuntimeContext& context, const Tensor& query, cons
                         const Tensor& value_cache, const Tensor& lengths, double scale,
                         std::optional<double> softcap, Tensor& out) {
   ViewMaker views;
-  const CrossAttentionArguments arguments{views.floats(query), views.floats(key_cache), views.floats(value_cache),
+  const CrossAttentionArguments arguments{views.floats(query), views.cache(key_cache), views.cache(value_cache),
                                           views.indices(lengths),
                                           {std::nullopt, 0, std::nullopt, scale, softcap}};
   return attend_into(context, views, arguments, arguments.value_cache.sizes[3], out);
@@ -98,9 +106,9 @@ Tensor& encoder_attention(KernelRuntimeContext& context, const Tensor& query, co
 Tensor& write_cross(KernelRuntimeContext& context, const Tensor& key, const Tensor& value, Tensor& key_cache,
                     Tensor& value_cache, const Tensor& lengths, Tensor& out) {
   ViewMaker views;
-  const WriteCrossArguments arguments{views.floats(key), views.floats(value), views.mutable_floats(key_cache),
-                                      views.mutable_floats(value_cache), views.indices(lengths)};
-  if (!views.all_valid()) return fail(context, "tensors must be contiguous float32, lengths int64", out);
+  const WriteCrossArguments arguments{views.floats(key), views.floats(value), views.mutable_cache(key_cache),
+                                      views.mutable_cache(value_cache), views.indices(lengths)};
+  if (!views.all_valid()) return fail(context, kWrongType, out);
   if (const Refusal refusal = check(arguments)) return fail(context, refusal.reason, out);
   if (!shape_output<1>(out, ScalarType::Long, {arguments.key.sizes[0]}))
     return fail(context, "the output tensor cannot hold the lengths", out);

@@ -4,7 +4,9 @@
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
 void run_tile(const TileTask& task);
+void run_to_half(const float* from, Half* to, int64_t count);
 
 void run_tile(const TileTask& task) { attend_tile(task); }
+void run_to_half(const float* from, Half* to, int64_t count) { to_half(from, to, count); }
 
 }  // namespace fixed_capacity::FIXED_CAPACITY_VARIANT

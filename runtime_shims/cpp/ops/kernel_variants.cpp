@@ -8,9 +8,10 @@
 #include <sys/auxv.h>
 #endif
 
-#define FIXED_CAPACITY_ATTENTION(variant) \
-  namespace variant {                     \
-  void run_tile(const TileTask& task);    \
+#define FIXED_CAPACITY_ATTENTION(variant)                           \
+  namespace variant {                                               \
+  void run_tile(const TileTask& task);                              \
+  void run_to_half(const float* from, Half* to, int64_t count);     \
   }
 #define FIXED_CAPACITY_LINEAR(variant)         \
   namespace variant {                          \
@@ -35,8 +36,11 @@ FIXED_CAPACITY_LINEAR(x86_64_v4_vnni)
 FIXED_CAPACITY_LINEAR(arm_dotprod)
 #endif
 
-#define FIXED_CAPACITY_ENTRY(text, attention, products) \
-  KernelVariant { text, attention::run_tile, products::run_linear, products::run_quantize, products::run_embed }
+#define FIXED_CAPACITY_ENTRY(text, attention, products)                                              \
+  KernelVariant {                                                                                    \
+    text, attention::run_tile, attention::run_to_half, products::run_linear, products::run_quantize, \
+        products::run_embed                                                                          \
+  }
 
 #if defined(FIXED_CAPACITY_X86_VARIANTS)
 namespace {

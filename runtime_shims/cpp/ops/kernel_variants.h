@@ -9,6 +9,7 @@ namespace fixed_capacity {
 struct KernelVariant {
   const char* name = nullptr;
   void (*attend_tile)(const TileTask&) = nullptr;
+  void (*to_half)(const float* from, Half* to, int64_t count) = nullptr;
   void (*linear)(const LinearTask&) = nullptr;
   void (*quantize)(const QuantizeTask&) = nullptr;
   void (*embed)(const EmbedTask&) = nullptr;

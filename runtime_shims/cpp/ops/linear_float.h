@@ -32,7 +32,7 @@ struct Float32 {
 
 struct Float16 {
   static constexpr int64_t kBytes = 2;
-  static Vec read(const uint8_t* from) { return float16_to_float(from); }
+  static Vec read(const uint8_t* from) { return load(reinterpret_cast<const Half*>(from)); }
 };
 
 template <int Rows, typename Format>

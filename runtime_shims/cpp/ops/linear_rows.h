@@ -84,11 +84,8 @@ inline void embed_row(const EmbedTask& task, int64_t feature, float* out) {
     return;
   }
   if (layout.bits == 16) {
-    uint8_t bytes[kLanes * 2] = {};
-    for (int64_t c = 0; c < layout.width; ++c) {
-      __builtin_memcpy(bytes, panel + (c * kPanel + lane) * 2, 2);
-      out[c] = float16_to_float(bytes)[0];
-    }
+    const Half* values = reinterpret_cast<const Half*>(panel) + lane;
+    for (int64_t c = 0; c < layout.width; ++c) out[c] = to_float(values[c * kPanel]);
     return;
   }
   for (int64_t c = 0; c < layout.width; ++c) {

@@ -9,13 +9,17 @@ namespace {
 
 Refusal refuse(const char* reason) { return Refusal{reason}; }
 
+template <typename View>
 struct Heads {
-  ConstFloatView query, key, value;
+  ConstFloatView query;
+  View key, value;
 };
 
 // Ranks, head counts, head sizes and key/value agreement, the same for every attention.
-Refusal check_heads(const Heads& heads) {
-  const ConstFloatView &query = heads.query, &key = heads.key, &value = heads.value;
+template <typename View>
+Refusal check_heads(const Heads<View>& heads) {
+  const ConstFloatView& query = heads.query;
+  const View &key = heads.key, &value = heads.value;
   if (!query.has_rank(4) || !key.has_rank(4) || !value.has_rank(4))
     return refuse("queries, keys and values must have 4 dimensions");
   if (key.sizes[1] < 1 || query.sizes[1] < 1 || query.sizes[1] % key.sizes[1] != 0)
@@ -29,9 +33,14 @@ Refusal check_heads(const Heads& heads) {
   return {};
 }
 
-template <typename Element>
-Refusal check_caches(const ConstFloatView& key, const ConstFloatView& value, const TensorView<Element>& key_cache,
-                     const TensorView<Element>& value_cache) {
+template <typename View>
+Refusal check_types(const View& key_cache, const View& value_cache) {
+  if (key_cache.type != value_cache.type) return refuse("key and value caches must be of one type");
+  return {};
+}
+
+Refusal check_caches(const ConstFloatView& key, const ConstFloatView& value, const CacheView& key_cache,
+                     const CacheView& value_cache) {
   if (!key_cache.has_rank(4) || !value_cache.has_rank(4)) return refuse("caches must have 4 dimensions");
   for (int axis = 0; axis < 3; ++axis)
     if (key_cache.sizes[axis] != value_cache.sizes[axis])
@@ -41,7 +50,7 @@ Refusal check_caches(const ConstFloatView& key, const ConstFloatView& value, con
   if (key.sizes[1] != key_cache.sizes[1]) return refuse("key heads and cache heads must be equal");
   if (key.sizes[3] != key_cache.sizes[3] || value.sizes[3] != value_cache.sizes[3])
     return refuse("head sizes of the step and of the cache must be equal");
-  return {};
+  return check_types(key_cache, value_cache);
 }
 
 Refusal check_options(const AttentionOptions& options, int64_t query_heads) {
@@ -77,7 +86,7 @@ Refusal check_positions(const ConstIndexView& positions, int64_t rows) {
 
 Refusal check(const CachedAttentionArguments& arguments) {
   const ConstFloatView &query = arguments.query, &key = arguments.key, &value = arguments.value;
-  if (const Refusal refusal = check_heads({query, key, value})) return refusal;
+  if (const Refusal refusal = check_heads<ConstFloatView>({query, key, value})) return refusal;
   if (query.sizes[0] != key.sizes[0] || query.sizes[2] != key.sizes[2])
     return refuse("queries and keys must agree in rows and step tokens");
   if (const Refusal refusal = check_caches(key, value, arguments.key_cache, arguments.value_cache)) return refusal;
@@ -88,8 +97,10 @@ Refusal check(const CachedAttentionArguments& arguments) {
 }
 
 Refusal check(const CrossAttentionArguments& arguments) {
-  const ConstFloatView &query = arguments.query, &key_cache = arguments.key_cache;
-  if (const Refusal refusal = check_heads({query, key_cache, arguments.value_cache})) return refusal;
+  const ConstFloatView& query = arguments.query;
+  const ConstCacheView &key_cache = arguments.key_cache, &value_cache = arguments.value_cache;
+  if (const Refusal refusal = check_heads<ConstCacheView>({query, key_cache, value_cache})) return refusal;
+  if (const Refusal refusal = check_types(key_cache, value_cache)) return refusal;
   if (query.sizes[0] > key_cache.sizes[0]) return refuse("more rows were given than the cache holds");
   if (key_cache.sizes[2] < 1) return refuse("caches must have at least 1 slot");
   if (const Refusal refusal = check_options(arguments.options, query.sizes[1])) return refusal;
@@ -98,7 +109,7 @@ Refusal check(const CrossAttentionArguments& arguments) {
 
 Refusal check(const EncoderAttentionArguments& arguments) {
   const ConstFloatView &query = arguments.query, &key = arguments.key;
-  if (const Refusal refusal = check_heads({query, key, arguments.value})) return refusal;
+  if (const Refusal refusal = check_heads<ConstFloatView>({query, key, arguments.value})) return refusal;
   if (query.sizes[0] != key.sizes[0] || query.sizes[2] != key.sizes[2])
     return refuse("queries and keys must agree in rows and positions");
   if (const Refusal refusal = check_options(arguments.options, query.sizes[1])) return refusal;
@@ -107,7 +118,7 @@ Refusal check(const EncoderAttentionArguments& arguments) {
 
 Refusal check(const WriteCrossArguments& arguments) {
   const ConstFloatView &key = arguments.key, &value = arguments.value;
-  if (const Refusal refusal = check_heads({key, key, value})) return refusal;
+  if (const Refusal refusal = check_heads<ConstFloatView>({key, key, value})) return refusal;
   if (const Refusal refusal = check_caches(key, value, arguments.key_cache, arguments.value_cache)) return refusal;
   if (key.sizes[2] > arguments.key_cache.sizes[2]) return refuse("more positions were given than the cache has slots");
   return check_lengths(arguments.lengths, key.sizes[0], key.sizes[2]);

@@ -31,21 +31,25 @@ void attend_on(const AttentionProblem& problem, const ParallelLoop& loop) {
          [&](int64_t count, const auto& body) { run_parallel(loop, count, body); });
 }
 
-// Copies `count` rows of `dim` floats.
-void copy_rows(float* to, const float* from, int64_t count, int64_t dim) {
-  if (count > 0) std::memcpy(to, from, sizeof(float) * static_cast<size_t>(count * dim));
+// Writes `count` floats to a cache from element `index` on.
+void write_elements(const CacheView& to, int64_t index, const float* from, int64_t count) {
+  if (count <= 0) return;
+  if (to.type == CacheType::float16)
+    best_variant().to_half(from, static_cast<Half*>(to.data) + index, count);
+  else
+    std::memcpy(static_cast<float*>(to.data) + index, from, sizeof(float) * static_cast<size_t>(count));
 }
 
 // Writes the first `count` positions of one head into its ring, from the slot of `position` on.
-void write_head(const ConstFloatView& from, const FloatView& to, int64_t row, int64_t head, int64_t position,
+void write_head(const ConstFloatView& from, const CacheView& to, int64_t row, int64_t head, int64_t position,
                 int64_t count) {
   const int64_t heads = from.sizes[1], dim = from.sizes[3], slots = to.sizes[2];
   const float* source = from.data + (row * heads + head) * from.sizes[2] * dim;
-  float* ring = to.data + (row * heads + head) * slots * dim;
+  const int64_t ring = (row * heads + head) * slots * dim;
   const int64_t slot = slot_of(position, slots);
   const int64_t before_wrap = std::min(count, slots - slot);
-  copy_rows(ring + slot * dim, source, before_wrap, dim);
-  copy_rows(ring, source + before_wrap * dim, count - before_wrap, dim);
+  write_elements(to, ring + slot * dim, source, before_wrap * dim);
+  write_elements(to, ring, source + before_wrap * dim, (count - before_wrap) * dim);
 }
 
 }  // namespace
@@ -54,6 +58,7 @@ AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* ou
   AttentionProblem problem;
   problem.kind = AttentionKind::cached;
   set_heads(problem, arguments.query, arguments.key.sizes[1], arguments.key_cache.sizes[2]);
+  problem.type = arguments.key_cache.type;
   problem.keys = arguments.key_cache.data;
   problem.values = arguments.value_cache.data;
   problem.value_dim = arguments.value_cache.sizes[3];
@@ -68,6 +73,7 @@ AttentionProblem problem_of(const CrossAttentionArguments& arguments, float* out
   AttentionProblem problem;
   problem.kind = AttentionKind::cross;
   set_heads(problem, arguments.query, arguments.key_cache.sizes[1], arguments.key_cache.sizes[2]);
+  problem.type = arguments.key_cache.type;
   problem.keys = arguments.key_cache.data;
   problem.values = arguments.value_cache.data;
   problem.value_dim = arguments.value_cache.sizes[3];

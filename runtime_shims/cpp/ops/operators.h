@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "attention_problem.h"
+#include "cache_view.h"
 #include "parallel_loop.h"
 #include "tensor_view.h"
 
@@ -21,15 +22,16 @@ struct AttentionOptions {
 
 struct CachedAttentionArguments {
   ConstFloatView query, key, value;        // [b, H, T, D], [b, K, T, D], [b, K, T, Dv]
-  FloatView key_cache, value_cache;        // [B, K, S, D], [B, K, S, Dv]
+  CacheView key_cache, value_cache;        // [B, K, S, D], [B, K, S, Dv], of one type
   ConstIndexView positions, step_lengths;  // [b]
   AttentionOptions options;
 };
 
 struct CrossAttentionArguments {
-  ConstFloatView query, key_cache, value_cache;  // [b, H, T, D], [B, K, S, D], [B, K, S, Dv]
-  ConstIndexView lengths;                        // [b]
-  AttentionOptions options;                      // scale and softcap only
+  ConstFloatView query;                   // [b, H, T, D]
+  ConstCacheView key_cache, value_cache;  // [B, K, S, D], [B, K, S, Dv], of one type
+  ConstIndexView lengths;                 // [b]
+  AttentionOptions options;               // scale and softcap only
 };
 
 struct EncoderAttentionArguments {
@@ -40,7 +42,7 @@ struct EncoderAttentionArguments {
 
 struct WriteCrossArguments {
   ConstFloatView key, value;         // [b, K, E, D], [b, K, E, Dv]
-  FloatView key_cache, value_cache;  // [B, K, S, D], [B, K, S, Dv]
+  CacheView key_cache, value_cache;  // [B, K, S, D], [B, K, S, Dv], of one type
   ConstIndexView lengths;            // [b]
 };
 

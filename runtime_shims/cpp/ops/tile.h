@@ -6,15 +6,20 @@
 
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
-inline void attend_tile(const TileTask& task) {
+template <typename Element>
+inline void attend_rows(const TileTask& task) {
   static_assert(kFewQueries == 4);
   switch (task.rows()) {
-    case 1: return attend_few<1>(task);
-    case 2: return attend_few<2>(task);
-    case 3: return attend_few<3>(task);
-    case 4: return attend_few<4>(task);
-    default: return attend_many(task);
+    case 1: return attend_few<1, Element>(task);
+    case 2: return attend_few<2, Element>(task);
+    case 3: return attend_few<3, Element>(task);
+    default: return attend_few<4, Element>(task);
   }
+}
+
+inline void attend_tile(const TileTask& task) {
+  if (task.rows() > kFewQueries) return attend_many(task);
+  return task.type == CacheType::float16 ? attend_rows<Half>(task) : attend_rows<float>(task);
 }
 
 }  // namespace fixed_capacity::FIXED_CAPACITY_VARIANT

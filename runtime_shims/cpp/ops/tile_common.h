@@ -1,7 +1,7 @@
 // What both tile shapes share: visible ranges, contiguous runs of the ring, relative bias, the result.
 #pragma once
 
-#include "simd.h"
+#include "half_vector.h"
 #include "tile_task.h"
 
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {

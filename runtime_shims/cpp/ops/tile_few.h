@@ -8,7 +8,7 @@ namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
 inline constexpr int32_t kFewBlock = 64;  // keys per block
 
-inline constexpr int32_t kPrefetchFloats = 1024;  // how far ahead keys and values are asked for
+inline constexpr int32_t kPrefetchBytes = 4096;  // how far ahead keys and values are asked for
 
 struct FewTile {
   alignas(64) float scores[kFewQueries][kFewBlock];  // then weights
@@ -18,15 +18,15 @@ struct FewTile {
 };
 
 // scores[row][key] = scale * query[row] . key for Keys keys.
-template <int Rows, int Keys>
-inline void score_keys(const TileTask& task, const FewTile& tile, const float* keys, float* scores) {
+template <int Rows, int Keys, typename Element>
+inline void score_keys(const TileTask& task, const FewTile& tile, const Element* keys, float* scores) {
   const int32_t dim = task.key_dim;
   Vec total[Keys][Rows] = {};
   int32_t d = 0;
   for (; d + kLanes <= dim; d += kLanes) {
     Vec key[Keys];
     for (int index = 0; index < Keys; ++index) {
-      __builtin_prefetch(keys + index * dim + d + kPrefetchFloats);
+      __builtin_prefetch(keys + index * dim + d + kPrefetchBytes / sizeof(Element));
       key[index] = load(keys + index * dim + d);
     }
     for (int row = 0; row < Rows; ++row) {
@@ -37,13 +37,13 @@ inline void score_keys(const TileTask& task, const FewTile& tile, const float* k
   for (int row = 0; row < Rows; ++row)
     for (int index = 0; index < Keys; ++index) {
       float dot = sum_lanes(total[index][row]);
-      for (int32_t rest = d; rest < dim; ++rest) dot += tile.queries[row][rest] * keys[index * dim + rest];
+      for (int32_t rest = d; rest < dim; ++rest) dot += tile.queries[row][rest] * to_float(keys[index * dim + rest]);
       scores[row * kFewBlock + index] = dot * task.scale;
     }
 }
 
-template <int Rows>
-inline void score_all(const TileTask& task, FewTile& tile, const float* keys, int32_t count) {
+template <int Rows, typename Element>
+inline void score_all(const TileTask& task, FewTile& tile, const Element* keys, int32_t count) {
   constexpr int kKeys = Rows == 1 ? 8 : Rows == 2 ? 4 : 2;
   int32_t key = 0;
   for (; key + kKeys <= count; key += kKeys)
@@ -99,8 +99,8 @@ inline void soften_all(const TileTask& task, FewTile& tile, int64_t position, in
 }
 
 // sums[row] += weights[row] . values of Keys keys; value rows are read once, from end to end.
-template <int Rows, int Keys>
-inline void weigh_keys(FewTile& tile, int32_t first, const float* values, int32_t dim) {
+template <int Rows, int Keys, typename Element>
+inline void weigh_keys(FewTile& tile, int32_t first, const Element* values, int32_t dim) {
   Vec weight[Keys][Rows];
   for (int key = 0; key < Keys; ++key)
     for (int row = 0; row < Rows; ++row) weight[key][row] = broadcast(tile.scores[row][first + key]);
@@ -108,7 +108,7 @@ inline void weigh_keys(FewTile& tile, int32_t first, const float* values, int32_
   for (; column + kLanes <= dim; column += kLanes) {
     Vec value[Keys];
     for (int key = 0; key < Keys; ++key) {
-      __builtin_prefetch(values + key * dim + column + kPrefetchFloats);
+      __builtin_prefetch(values + key * dim + column + kPrefetchBytes / sizeof(Element));
       value[key] = load(values + key * dim + column);
     }
     for (int row = 0; row < Rows; ++row) {
@@ -120,11 +120,11 @@ inline void weigh_keys(FewTile& tile, int32_t first, const float* values, int32_
   for (; column < dim; ++column)
     for (int row = 0; row < Rows; ++row)
       for (int key = 0; key < Keys; ++key)
-        tile.sums[row * dim + column] += tile.scores[row][first + key] * values[key * dim + column];
+        tile.sums[row * dim + column] += tile.scores[row][first + key] * to_float(values[key * dim + column]);
 }
 
-template <int Rows>
-inline void weigh_all(FewTile& tile, const float* values, int32_t count, int32_t dim) {
+template <int Rows, typename Element>
+inline void weigh_all(FewTile& tile, const Element* values, int32_t count, int32_t dim) {
   constexpr int kKeys = Rows == 1 ? 8 : Rows == 2 ? 4 : 2;
   for (int row = 0; row < Rows; ++row)
     for (int32_t column = 0; column < dim; ++column) tile.sums[row * dim + column] *= tile.factors[row];
@@ -133,9 +133,11 @@ inline void weigh_all(FewTile& tile, const float* values, int32_t count, int32_t
   for (; key < count; ++key) weigh_keys<Rows, 1>(tile, key, values + key * dim, dim);
 }
 
-template <int Rows>
+template <int Rows, typename Element>
 inline void attend_few(const TileTask& task) {
   FewTile tile;
+  const Element* keys = static_cast<const Element*>(task.keys);
+  const Element* values = static_cast<const Element*>(task.values);
   for (int row = 0; row < Rows; ++row) {
     tile.queries[row] = task.query + (row / task.tokens) * task.query_head_stride +
                         int64_t{row % task.tokens} * task.key_dim;
@@ -148,10 +150,10 @@ inline void attend_few(const TileTask& task) {
   for (int64_t position = range.begin; position < range.end;) {
     const int32_t count = run_length(task, position, range.end, kFewBlock);
     const int64_t slot = position % task.slots;
-    score_all<Rows>(task, tile, task.keys + slot * task.key_dim, count);
+    score_all<Rows>(task, tile, keys + slot * task.key_dim, count);
     adjust_scores(task, tile, position, count);
     soften_all(task, tile, position, count);
-    weigh_all<Rows>(tile, task.values + slot * task.value_dim, count, task.value_dim);
+    weigh_all<Rows>(tile, values + slot * task.value_dim, count, task.value_dim);
     position += count;
   }
   write_result(task, {tile.maxima, tile.totals, tile.sums});

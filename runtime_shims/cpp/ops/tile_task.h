@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "cache_view.h"
+
 namespace fixed_capacity {
 
 inline constexpr int32_t kMaxHeadDim = 1024;    // largest key or value size
@@ -13,8 +15,9 @@ inline constexpr int32_t kFewQueries = 4;       // up to here keys are streamed 
 
 // Query rows are (head, token) pairs, head major: row = head * tokens + token.
 struct TileTask {
-  const float* keys = nullptr;    // [S, D] of one kv head
-  const float* values = nullptr;  // [S, Dv]
+  CacheType type = CacheType::float32;  // of keys and values
+  const void* keys = nullptr;           // [S, D] of one kv head
+  const void* values = nullptr;         // [S, Dv]
   int64_t slots = 0;
   int32_t key_dim = 0, value_dim = 0;
 
