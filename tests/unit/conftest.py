@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 from processes import EXPORT_MODEL, run
 
 from tests.support.letters import letter_tokenizer
@@ -19,6 +20,12 @@ def pytest_configure() -> None:
     """A test run in the background of a shell begins with Ctrl-C ignored, and so would every command it starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread() -> None:
+    """Tiny tensors gain nothing from a second thread."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

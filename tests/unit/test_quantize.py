@@ -1,0 +1,187 @@
+"""Integers and scales of a model's matrices: how far they are from the weights, and which modules they replace.
+
+Shape legend: N output features, C inputs, G groups, S inputs in a group.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from exporter.spec.faults import ExportFailed
+from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.weights.operators import dequantized
+from exporter.weights.quantize import (
+    QuantizedEmbedding,
+    QuantizedLinear,
+    QuantizedMatrix,
+    keep_integers_only,
+    quantize_matrix,
+    quantize_model,
+)
+from tests.support.tiny_models import CASES, build, source, tokens
+
+W8 = WeightFormat(8, 8, 32)
+W4 = WeightFormat(4, 4, 32)
+MATRICES = st.tuples(st.integers(1, 40), st.integers(1, 130), st.sampled_from([32, 64, 96]), st.integers(0, 2**32 - 1))
+
+
+def weights(features: int, width: int, seed: int) -> Tensor:
+    """Weights [N, C] of very different size per feature, some of them zero."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(features, width, generator=generator) * 10 ** torch.randn(features, 1, generator=generator)
+    return drawn * (torch.rand(features, width, generator=generator) > 0.1)
+
+
+def loss_of(weight_NC: Tensor, values: Tensor, scales: Tensor, group: int) -> Tensor:
+    """Squared error [N, G] per group."""
+    error = functional.pad(dequantized(values, scales, group) - weight_NC, (0, -weight_NC.shape[1] % group))
+    return error.unflatten(1, (-1, group)).square().sum(-1)
+
+
+@settings(deadline=None)
+@given(MATRICES)
+def test_8_bits_lose_at_most_half_a_step_of_every_value(drawn: tuple[int, int, int, int]) -> None:
+    features, width, group, seed = drawn
+    weight_NC = weights(features, width, seed)
+    values, scales = quantize_matrix(weight_NC, 8, group)
+    assert (values.dtype, scales.dtype) == (torch.int8, torch.bfloat16)
+    assert (values.shape, scales.shape) == ((features, width), (features, -(-width // group)))
+    steps = scales.float().repeat_interleave(group, dim=1)[:, :width]
+    error = (dequantized(values, scales, group) - weight_NC).abs()
+    # The scale is rounded to bfloat16 first: by up to 1/256, which at the end of the range is half a step more.
+    assert (error <= steps * torch.where(weight_NC.abs() > 126 * steps, 1.001, 0.501)).all()
+
+
+@settings(deadline=None)
+@given(MATRICES)
+def test_4_bits_lose_no_more_than_the_plain_choice_would(drawn: tuple[int, int, int, int]) -> None:
+    features, width, group, seed = drawn
+    weight_NC = weights(features, width, seed)
+    values, scales = quantize_matrix(weight_NC, 4, group)
+    assert values.min() >= -8
+    assert values.max() <= 7
+    grouped = functional.pad(weight_NC, (0, -width % group)).unflatten(1, (-1, group))
+    largest = grouped.gather(-1, grouped.abs().argmax(-1, keepdim=True))
+    plain_scales = (largest / -8).bfloat16()  # the largest value at the longer end of the range
+    steps = plain_scales.float()
+    plain = torch.where(steps == 0, 0.0, grouped / steps).round().clamp(-8, 7).to(torch.int8).flatten(1)[:, :width]
+    best = loss_of(weight_NC, values, scales, group)
+    assert (best <= loss_of(weight_NC, plain, plain_scales.squeeze(-1), group) * (1 + 1e-5) + 1e-30).all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_groups_of_zeros_become_zeros(bits: int) -> None:
+    values, scales = quantize_matrix(torch.zeros(3, 40), bits, 32)
+    assert not values.any()
+    assert scales.float().isfinite().all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_many_rows_are_quantized_in_parts_as_each_would_be_alone(bits: int) -> None:
+    weight_NC = weights(5000, 33, 0)
+    values, scales = quantize_matrix(weight_NC, bits, 32)
+    alone_values, alone_scales = quantize_matrix(weight_NC[4990:], bits, 32)
+    assert torch.equal(values[4990:], alone_values)
+    assert torch.equal(scales[4990:], alone_scales)
+
+
+def answers(model: PreTrainedModel, name: str) -> Tensor:
+    """Logits of every position of one text."""
+    text = tokens(1, 12)
+    with torch.no_grad():
+        if CASES[name].kind == "decoder_only":
+            return model(input_ids=text).logits
+        given_as = "input_features" if CASES[name].kind == "speech_seq2seq" else "input_ids"
+        return model(**{given_as: source(name, 1, 9)}, decoder_input_ids=text).logits
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_matrix_of_every_family_is_replaced_and_shared_ones_stay_one(name: str) -> None:
+    model = build(name)
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    lookups = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    tables = [module for module in lookups if module.weight is embedding.weight]
+    products = [module for module in model.modules() if is_linear(module)]
+    shared = head.weight is embedding.weight
+    quantize_model(model, W4)
+    assert not [module for module in model.modules() if is_linear(module)]
+    lookups = [module for module in model.modules() if isinstance(module, QuantizedEmbedding)]
+    found = [module for module in model.modules() if isinstance(module, QuantizedLinear)]
+    assert (len(lookups), len(found)) == (len(tables), len(products))
+    assert len({id(module.weight) for module in lookups}) == 1
+    assert (model.get_output_embeddings().weight is lookups[0].weight) == shared
+    matrices = {id(module.weight) for module in (*lookups, *found)}
+    assert len(matrices) == len(products) + (0 if shared else 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_operators_compute_what_the_rounded_floats_do(name: str) -> None:
+    """Scaled lookups (Gemma, BART), transposed layers (GPT-2) and shared tables (T5) among them."""
+    model = build(name)
+    quantize_model(model, W8)
+    rounded = answers(model, name)
+    keep_integers_only(model)
+    assert not any(module.rounded_NC for module in model.modules() if isinstance(module, QuantizedMatrix))
+    assert torch.equal(answers(model, name), rounded)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_8_bits_say_nearly_what_floats_say_and_no_rule_of_a_family_is_lost(name: str) -> None:
+    want = answers(build(name), name)
+    model = build(name)
+    quantize_model(model, W8)
+    got = answers(model, name)
+    correlation = torch.corrcoef(torch.stack([got.flatten(), want.flatten()]))[0, 1]
+    assert correlation > 0.97
+
+
+def test_embedding_and_head_have_bits_of_their_own() -> None:
+    model = build("llama")  # its head is not tied
+    quantize_model(model, WeightFormat(4, 8, 64))
+    assert model.get_input_embeddings().weight.bits == 8
+    assert model.get_output_embeddings().weight.bits == 8
+    rest = [module.weight for module in model.model.layers.modules() if isinstance(module, QuantizedLinear)]
+    assert {(weight.bits, weight.group) for weight in rest} == {(4, 64)}
+
+
+def test_a_transposed_layer_gives_the_products_of_its_weights() -> None:
+    model = build("gpt2")
+    layer = model.transformer.h[0].mlp.c_fc
+    weight, bias, rows = layer.weight.clone(), layer.bias.clone(), torch.randn(3, layer.weight.shape[0])
+    quantize_model(model, W8)
+    got = model.transformer.h[0].mlp.c_fc(rows)
+    want = rows @ weight + bias
+    torch.testing.assert_close(got, want, rtol=0.0, atol=0.03 * float(want.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "mbart"])
+def test_a_scaled_lookup_stays_scaled(name: str) -> None:
+    model, stock = build(name), build(name)
+    quantize_model(model, W8)
+    indices = torch.tensor([[5, 9]])
+    want = stock.get_input_embeddings()(indices)
+    assert not torch.allclose(want, functional.embedding(indices, stock.get_input_embeddings().weight))
+    got = model.get_input_embeddings()(indices)
+    torch.testing.assert_close(got, want, rtol=0.0, atol=0.01 * float(want.abs().max()))
+
+
+class OddEmbedding(nn.Embedding):
+    """A lookup that does something of its own."""
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return super().forward(indices).tanh()
+
+
+def test_an_embedding_that_does_more_than_look_up_is_refused_in_one_line() -> None:
+    model = build("llama")
+    table = model.get_input_embeddings()
+    model.set_input_embeddings(OddEmbedding(*table.weight.shape))
+    with pytest.raises(ExportFailed, match="the embedding OddEmbedding is not known; use --quantize none") as refused:
+        quantize_model(model, W8)
+    assert "\n" not in str(refused.value)
