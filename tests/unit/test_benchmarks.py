@@ -144,13 +144,12 @@ def test_lives_fit_their_capacity_and_include_the_fixed_one() -> None:
 
 
 def test_memory_is_held_against_its_promise() -> None:
-    memory = {
-        "resident_bytes": 150_000_000,
-        "promised_bytes": 100_000_000,
-        "cache_growth_bytes": 103,
-        "cache_planned_bytes": 100,
-    }
-    assert [ratio.verdict for ratio in memory_ratios(4096, memory)] == ["met", "missed"]
+    small = {"resident_bytes": 150_000_000, "promised_bytes": 100_000_000, "cache_bytes": 10_000_000}
+    large = {"resident_bytes": 250_000_000, "promised_bytes": 180_000_000, "cache_bytes": 90_000_000}
+    found = memory_ratios({4096: small, 32768: large})
+    assert [ratio.verdict for ratio in found] == ["met", "missed", "missed"]
+    assert found[-1].value == pytest.approx(100 / 80)
+    assert len(memory_ratios({4096: small})) == 1
 
 
 def report() -> Report:

@@ -78,9 +78,7 @@ def run(settings: Settings) -> list[str]:
         lasting = [item for item in running if item.rival == OURS and item.capacity in MEMORY_CAPACITIES]
         memory = {item.capacity: found for item in lasting if (found := _ask(item, "endure", running, absent))}
     points = [point for item in running for point in item.points()]
-    ratios = step_ratios(points)
-    for capacity, found in memory.items():
-        ratios += memory_ratios(capacity, found)
+    ratios = step_ratios(points) + memory_ratios(memory)
     _publish(settings, points, ratios, {"recipe_sha256": recipes, "absent": absent, "memory": memory})
     return faults
 
