@@ -41,14 +41,15 @@ class WeightFormat:
         return cls(LINEAR_BITS[recipe.quantize], recipe.embedding_bits or EMBEDDING_BITS[0], recipe.group_size)
 
     def matrix_bytes(self, shape: tuple[int, int], bits: int) -> int:
-        """Bytes of a matrix `[N, C]`: values, and a 2-byte scale per feature and group."""
+        """Bytes of a matrix `[N, C]`: values, and what a group of a feature has beside them."""
         features, width = shape
         if not self.is_quantized:
             return features * width * bits // 8
         if self.group is None:
             return features * (width * bits // 8 + 4)
         groups = -(-width // self.group)
-        return -(-features // PANEL) * PANEL * groups * (self.group * bits // 8 + 2)
+        terms = 4 if bits == 4 else 2  # bytes of a scale, and of a minimum with 4 bits
+        return -(-features // PANEL) * PANEL * groups * (self.group * bits // 8 + terms)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Weight matrices in the layout of `runtime_shims/cpp/ops/weight_layout.h`: panels of 32 features, read as one stream.
 
 Shape legend: N output features, C inputs, P panels of 32 features, G groups of inputs that share a scale, S inputs in
-a group.
+a group, X numbers that a group has beside its values (a scale, and a minimum with 4 bits).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 
 PANEL = 32
-OFFSETS = {8: 128, 4: 8}
+OFFSETS = {8: 128, 4: 0}
 """What is added to integers of so many bits, which are stored unsigned."""
+TERMS = {8: 1, 4: 2}
+"""Numbers that a group has beside its values: a scale; with 4 bits a minimum too."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,15 @@ class WeightLayout:
         return -(-self.width // self.group) if self.is_integer else 0
 
     @property
+    def scale_bytes(self) -> int:
+        """Bytes of a panel's bfloat16 scales, and minima of 4-bit values."""
+        return self.groups * PANEL * 2 * TERMS[self.bits] if self.is_integer else 0
+
+    @property
     def panel_bytes(self) -> int:
         if not self.is_integer:
             return self.width * PANEL * self.bits // 8
-        return self.groups * PANEL * 2 + self.groups * self.group * PANEL * self.bits // 8
+        return self.scale_bytes + self.groups * self.group * PANEL * self.bits // 8
 
     @property
     def size_bytes(self) -> int:
@@ -68,8 +75,8 @@ def unpack_floats(packed: Tensor, layout: WeightLayout) -> Tensor:
     return packed.transpose(1, 2).reshape(-1, layout.width)[: layout.features].float()
 
 
-def pack_integers(values_NC: Tensor, scales_NG: Tensor, layout: WeightLayout) -> Tensor:
-    """int8 values and bfloat16 scales as the bytes `[P * panel_bytes]` of one matrix."""
+def pack_integers(values_NC: Tensor, scales_NGX: Tensor, layout: WeightLayout) -> Tensor:
+    """int8 values and bfloat16 scales (and minima: X is 1 or 2) as the bytes `[P * panel_bytes]` of one matrix."""
     features, width = values_NC.shape
     groups, filled = layout.groups, layout.groups * layout.group
     padded = functional.pad(values_NC, (0, filled - width, 0, -features % PANEL))
@@ -77,20 +84,21 @@ def pack_integers(values_NC: Tensor, scales_NG: Tensor, layout: WeightLayout) ->
     quads = stored.view(-1, PANEL, filled // 4, 4).transpose(1, 2)  # [P, C / 4, 32, 4]
     if layout.bits == 4:
         quads = quads[:, 0::2] | (quads[:, 1::2] << 4)
-    scales = functional.pad(scales_NG, (0, 0, 0, -features % PANEL)).view(-1, PANEL, groups).transpose(1, 2)
-    scale_bytes = scales.contiguous().view(torch.uint8).reshape(quads.shape[0], -1)
+    scales = functional.pad(scales_NGX, (0, 0, 0, 0, 0, -features % PANEL))
+    panels = scales.view(-1, PANEL, groups, TERMS[layout.bits]).permute(0, 2, 3, 1).contiguous()
+    scale_bytes = panels.view(torch.uint8).reshape(quads.shape[0], -1)
     return torch.cat([scale_bytes, quads.reshape(quads.shape[0], -1)], dim=1).reshape(-1)
 
 
 def unpack_integers(packed: Tensor, layout: WeightLayout) -> tuple[Tensor, Tensor]:
-    """int8 values `[N, C]` and bfloat16 scales `[N, G]` of `pack_integers`."""
+    """int8 values `[N, C]` and bfloat16 scales `[N, G, X]` of `pack_integers`."""
     panels, groups, size = layout.panels, layout.groups, layout.group
     rows = packed.view(panels, -1)
-    scales = rows[:, : groups * PANEL * 2].contiguous().view(torch.bfloat16).view(panels, groups, PANEL)
-    quads = rows[:, groups * PANEL * 2 :].reshape(panels, -1, PANEL, 4)
+    scales = rows[:, : layout.scale_bytes].contiguous().view(torch.bfloat16)
+    scales_NGX = scales.view(panels, groups, TERMS[layout.bits], PANEL).permute(0, 3, 1, 2).flatten(0, 1)
+    quads = rows[:, layout.scale_bytes :].reshape(panels, -1, PANEL, 4)
     if layout.bits == 4:
         quads = torch.stack([quads & 0x0F, quads >> 4], dim=2)
     stored = quads.reshape(panels, groups * size // 4, PANEL, 4).transpose(1, 2).reshape(panels * PANEL, -1)
     values = (stored.to(torch.int16) - OFFSETS[layout.bits]).to(torch.int8)
-    scales_NG = scales.transpose(1, 2).reshape(-1, groups)
-    return values[: layout.features, : layout.width].contiguous(), scales_NG[: layout.features].contiguous()
+    return values[: layout.features, : layout.width].contiguous(), scales_NGX[: layout.features].contiguous()

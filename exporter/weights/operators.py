@@ -4,7 +4,7 @@
 in the layout of `layout.py`. `quantized_dense` and `quantized_embedding` are what a quantized model calls in eager
 PyTorch and in a trace: plain integers and scales. `lower/executorch_weights.py` turns the second into the first.
 
-Shape legend: N output features, C inputs, G groups.
+Shape legend: N output features, C inputs, G groups, X 1 (scale) or 2 (scale, minimum).
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ def quantize_groups(rows: Tensor, group: int) -> tuple[Tensor, Tensor]:
     return torch.round(grouped * inverse), largest / 127.0
 
 
-def dequantized(values_NC: Tensor, scales_NG: Tensor, group: int) -> Tensor:
-    """float32 weights `[N, C]`."""
-    scales_NC = scales_NG.float().repeat_interleave(group, dim=1)[:, : values_NC.shape[1]]
-    return values_NC.float() * scales_NC
+def dequantized(values_NC: Tensor, scales_NGX: Tensor, group: int) -> Tensor:
+    """float32 weights `[N, C]`: value * scale, and a minimum where there is one."""
+    terms_NCX = scales_NGX.float().repeat_interleave(group, dim=1)[:, : values_NC.shape[1]]
+    weights_NC = values_NC.float() * terms_NCX[..., 0]
+    return weights_NC if terms_NCX.shape[2] == 1 else weights_NC + terms_NCX[..., 1]
 
 
 def quantized_dense(
     input: Tensor, values: Tensor, scales: Tensor, bias: Tensor | None, bits: int, group: int
 ) -> Tensor:
-    """`[..., C] -> [..., N]`: inputs rounded to 8 bits per group of a row, weights int8 `[N, C]`, scales `[N, G]`."""
+    """`[..., C] -> [..., N]`: inputs rounded to 8 bits per group of a row, weights int8 `[N, C]`, scales `[N, G, X]`."""
     del bits  # the values have them; lowering needs to know
     integers, input_scales = quantize_groups(input, group)
     rounded = (integers * input_scales).flatten(-2)[..., : input.shape[-1]]
@@ -60,7 +61,7 @@ def quantized_dense(
 
 
 def quantized_embedding(indices: Tensor, values: Tensor, scales: Tensor, bits: int, group: int) -> Tensor:
-    """Rows `[..., C]` of the weights: `values[index] * scales[index]`."""
+    """Rows `[..., C]` of the weights."""
     del bits
     flat = indices.reshape(-1)
     return dequantized(values[flat], scales[flat], group).view(*indices.shape, values.shape[1])

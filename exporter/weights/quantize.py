@@ -1,12 +1,15 @@
 """Integers and scales for a model's matrices, and the modules that compute with them.
 
-A matrix `[N, C]` is cut into groups of inputs; a group of a feature has one scale. Scales are bfloat16, which every
-processor reads with a shift, and values are chosen for the rounded scale, so that rounding it costs nothing.
+A matrix `[N, C]` is cut into groups of inputs; a group of a feature has one scale, and a minimum with 4 bits. Both are
+bfloat16, which every processor reads with a shift, and values are chosen for the rounded scale, so that rounding it
+costs nothing.
 
-Shape legend: N output features, C inputs, G groups, S inputs in a group.
+Shape legend: N output features, C inputs, G groups, X numbers of a group beside its values (1, or 2 with 4 bits).
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,18 +20,18 @@ from exporter.spec.weight_format import WeightFormat, is_linear
 from exporter.weights.operators import dequantized, operators, quantize_groups
 
 _SMALLEST_SCALE = 1e-30
-_SEARCH = tuple(0.80 + 0.025 * step for step in range(11))
+_PARTS_OF_RANGE = (1.0, 0.95, 0.9, 0.85, 0.8)
 _ROWS_AT_ONCE = 4096
 
 
 def quantize_matrix(weight_NC: Tensor, bits: int, group: int) -> tuple[Tensor, Tensor]:
-    """int8 values `[N, C]` and bfloat16 scales `[N, G]` of float32 weights."""
+    """int8 values `[N, C]` and bfloat16 scales `[N, G, X]` of float32 weights; with 4 bits X = 2, scale and minimum."""
     choose = _eight_bits if bits == 8 else _four_bits
     parts = []
     for rows in weight_NC.split(_ROWS_AT_ONCE):
         grouped = functional.pad(rows, (0, -rows.shape[1] % group)).unflatten(-1, (-1, group))
         values, scales = choose(grouped)
-        parts.append((values.flatten(1)[:, : rows.shape[1]].to(torch.int8), scales.squeeze(-1).bfloat16()))
+        parts.append((values.flatten(1)[:, : rows.shape[1]].to(torch.int8), scales.bfloat16()))
     return torch.cat([values for values, _ in parts]), torch.cat([scales for _, scales in parts])
 
 
@@ -39,24 +42,38 @@ def _eight_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _four_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
-    """-8..7 with the scale, of either sign, that loses least of a group in squares.
+    """0..15 with the scale and minimum that lose least of a group in squares.
 
-    The value of largest magnitude goes to -8, the longer end, or somewhat past either end.
+    Tried are ranges from all of the group's down to a part of it, each as it is and after a line is fitted through the
+    values and what they stand for.
     """
-    largest = grouped.gather(-1, grouped.abs().argmax(-1, keepdim=True))
-    best_values = best_scales = least = None
-    for factor in _SEARCH:
-        for sign in (-1.0, 1.0):
-            scales = _rounded_scale(largest * (sign * factor / 8))
-            values = torch.round(grouped / scales).clamp_(-8, 7)
-            loss = (values * scales - grouped).square().sum(-1, keepdim=True)
-            if least is None:
-                best_values, best_scales, least = values, scales, loss
-                continue
-            better = loss < least
-            best_values = torch.where(better, values, best_values)
-            best_scales, least = torch.where(better, scales, best_scales), torch.minimum(loss, least)
-    return best_values, best_scales
+    low, high = grouped.amin(-1, keepdim=True), grouped.amax(-1, keepdim=True)
+    best: tuple[Tensor, Tensor] | None = None
+    least = torch.full_like(low, torch.inf)
+    for part in _PARTS_OF_RANGE:
+        span = (high - low) * part
+        scales, minima = _rounded_scale(span / 15), (low + high - span).mul(0.5)
+        for chosen in (torch.cat((scales, minima), -1), _fitted(grouped, _nearest(grouped, scales, minima))):
+            scales, minima = _rounded_scale(chosen[..., :1]), chosen[..., 1:].bfloat16().float()
+            values = _nearest(grouped, scales, minima)
+            loss = (values * scales + minima - grouped).square().sum(-1, keepdim=True)
+            terms, better = torch.cat((scales, minima), -1), loss < least
+            best = (values, terms) if best is None else tuple(map(partial(torch.where, better), (values, terms), best))
+            least = torch.minimum(loss, least)
+    return best
+
+
+def _nearest(grouped: Tensor, scales: Tensor, minima: Tensor) -> Tensor:
+    """The 4-bit values next to what they stand for."""
+    return torch.round((grouped - minima) / scales).clamp_(0, 15)
+
+
+def _fitted(grouped: Tensor, values: Tensor) -> Tensor:
+    """Scale and minimum `[..., 2]` of the line through `values` that is nearest to `grouped` in squares."""
+    mean_value, mean = values.mean(-1, keepdim=True), grouped.mean(-1, keepdim=True)
+    spread = (values - mean_value).square().sum(-1, keepdim=True)
+    slope = ((values - mean_value) * (grouped - mean)).sum(-1, keepdim=True) / spread.clamp_min(1e-12)
+    return torch.cat((slope, mean - slope * mean_value), -1)
 
 
 def _rounded_scale(scales: Tensor) -> Tensor:

@@ -72,21 +72,25 @@ struct StoredMatrix {
   }
 
   void fill_integers(Random& random) {
-    const int64_t filled = layout.groups() * layout.group, offset = layout.bits == 8 ? 128 : 8;
+    const int64_t filled = layout.groups() * layout.group, offset = layout.bits == 8 ? 128 : 0;
+    const int64_t terms = layout.bits == 8 ? 1 : 2;  // a scale, and a minimum
     for (int64_t feature = 0; feature < layout.panels() * 32; ++feature) {
       uint8_t* panel = bytes.data() + feature / 32 * layout.panel_bytes();
       const int64_t lane = feature % 32;
-      for (int64_t group = 0; group < layout.groups(); ++group) {
+      for (int64_t term = 0; term < layout.groups() * terms; ++term) {
         const float drawn = feature < layout.features ? random.normal() / 64.0F : 0.0F;
-        std::memcpy(panel + (group * 32 + lane) * 2, reinterpret_cast<const uint8_t*>(&drawn) + 2, 2);
+        std::memcpy(panel + (term * 32 + lane) * 2, reinterpret_cast<const uint8_t*>(&drawn) + 2, 2);
       }
       for (int64_t input = 0; input < filled; ++input) {
         const bool live = feature < layout.features && input < layout.width;
-        const int64_t drawn = live ? random.integer(-offset, offset - 1) : 0;
+        const int64_t largest = layout.bits == 8 ? 127 : 15;
+        const int64_t drawn = live ? random.integer(-offset, largest) : 0;
         place(panel + layout.scale_bytes(), lane, input, static_cast<uint8_t>(drawn + offset));
         if (!live) continue;
         const auto index = static_cast<size_t>(feature * layout.width + input);
-        values[index] = static_cast<double>(drawn) * scale(panel, lane, input);
+        const int64_t group = input / layout.group;
+        values[index] = static_cast<double>(drawn) * term(panel, lane, group * terms);
+        if (terms == 2) values[index] += term(panel, lane, group * 2 + 1);
       }
     }
   }
@@ -98,9 +102,9 @@ struct StoredMatrix {
       from[input / 8 * 128 + lane * 4 + input % 4] |= static_cast<uint8_t>(input % 8 < 4 ? stored : stored << 4);
   }
 
-  double scale(const uint8_t* panel, int64_t lane, int64_t input) const {
+  static double term(const uint8_t* panel, int64_t lane, int64_t index) {
     uint16_t bits;
-    std::memcpy(&bits, panel + (input / layout.group * 32 + lane) * 2, 2);
+    std::memcpy(&bits, panel + (index * 32 + lane) * 2, 2);
     return bfloat16_value(bits);
   }
 };

@@ -149,8 +149,11 @@ TEST(extreme_integers_neither_saturate_nor_overflow) {
       Random random(26);
       StoredMatrix weight(32, 4096, {bits, 4096}, random);
       std::fill(weight.bytes.begin() + weight.layout.scale_bytes(), weight.bytes.end(), sign < 0 ? 0x00 : 0xFF);
-      for (int64_t lane = 0; lane < 32; ++lane) weight.bytes[static_cast<size_t>(lane * 2)] = 0x80;
-      for (int64_t lane = 0; lane < 32; ++lane) weight.bytes[static_cast<size_t>(lane * 2 + 1)] = 0x3F;  // 1.0
+      for (int64_t lane = 0; lane < 32; ++lane) {
+        const uint16_t one = 0x3F80, minimum = 0xC100;  // 1 and -8 as bfloat16
+        std::memcpy(&weight.bytes[static_cast<size_t>(lane * 2)], &one, 2);
+        if (bits == 4) std::memcpy(&weight.bytes[static_cast<size_t>((32 + lane) * 2)], &minimum, 2);
+      }
       const Floats ones({1, 4096}, 1.0F);
       std::vector<int8_t> rows(static_cast<size_t>(weight.layout.row_bytes()));
       const BytesView input{reinterpret_cast<const uint8_t*>(ones.data().data()), 4096 * 4};

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from exporter.weights.layout import WeightLayout, pack_floats, pack_integers, unpack_floats, unpack_integers
+from exporter.weights.layout import TERMS, WeightLayout, pack_floats, pack_integers, unpack_floats, unpack_integers
 from exporter.weights.operators import dense, dequantized, embed, quantize_rows
 from runtime_shims import native, native_linear
 
@@ -41,11 +41,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def integers(layout: WeightLayout, seed: int) -> tuple[Tensor, Tensor]:
-    """Random int8 values [N, C] over the whole range of the format, and bfloat16 scales [N, G] of both signs."""
+    """Random int8 values [N, C] over the whole range of the format, and bfloat16 scales [N, G, X] of both signs."""
     generator = torch.Generator().manual_seed(seed)
-    end = 2 ** (layout.bits - 1)
-    values = torch.randint(-end, end, (layout.features, layout.width), generator=generator, dtype=torch.int8)
-    return values, torch.randn(layout.features, layout.groups, generator=generator).bfloat16()
+    low, high = (0, 16) if layout.bits == 4 else (-128, 128)
+    values = torch.randint(low, high, (layout.features, layout.width), generator=generator, dtype=torch.int8)
+    return values, torch.randn(layout.features, layout.groups, TERMS[layout.bits], generator=generator).bfloat16()
 
 
 def floats(layout: WeightLayout, seed: int) -> Tensor:

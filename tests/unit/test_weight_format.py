@@ -69,7 +69,7 @@ def test_a_head_that_the_export_does_not_share_counts_on_its_own() -> None:
     assert shared.linear == own.linear
 
 
-@pytest.mark.parametrize(("bits", "bytes_"), [(8, 64 * 3 * (32 + 2)), (4, 64 * 3 * (16 + 2))])
+@pytest.mark.parametrize(("bits", "bytes_"), [(8, 64 * 3 * (32 + 2)), (4, 64 * 3 * (16 + 4))])
 def test_a_matrix_is_filled_up_to_whole_panels_and_groups(bits: int, bytes_: int) -> None:
     weights = WeightFormat(bits, bits, 32)
     assert weights.matrix_bytes((33, 65), bits) == bytes_ == WeightLayout(33, 65, bits, 32).size_bytes

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from exporter.weights.layout import WeightLayout, pack_floats, pack_integers
+from exporter.weights.layout import TERMS, WeightLayout, pack_floats, pack_integers
 from exporter.weights.operators import operators, quantize_groups, quantized_dense, quantized_embedding
 from runtime_shims import native, native_linear
 
@@ -23,9 +23,9 @@ needs_library = pytest.mark.skipif(
 
 def matrix(features: int, width: int, bits: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
-    end = 2 ** (bits - 1)
-    values = torch.randint(-end, end, (features, width), dtype=torch.int8)
-    return values, torch.randn(features, -(-width // group)).bfloat16()
+    low, high = (0, 16) if bits == 4 else (-128, 128)
+    values = torch.randint(low, high, (features, width), dtype=torch.int8)
+    return values, torch.randn(features, -(-width // group), TERMS[bits]).bfloat16()
 
 
 def test_rows_are_rounded_to_the_nearest_of_255_values_per_group() -> None:

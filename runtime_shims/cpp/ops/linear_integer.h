@@ -21,6 +21,7 @@ struct QuantizedRow {
 
 struct Int8 {
   static constexpr int kOffset = kSignedWeights ? 0 : 128;
+  static constexpr bool kHasMinima = false;
   static constexpr int kInputs = 4;  // inputs per block of 128 bytes
 
   template <int Rows>
@@ -35,7 +36,8 @@ struct Int8 {
 };
 
 struct Int4 {
-  static constexpr int kOffset = 8;
+  static constexpr int kOffset = 0;
+  static constexpr bool kHasMinima = true;
   static constexpr int kInputs = 8;
 
   template <int Rows>
@@ -62,7 +64,7 @@ inline void integer_tile(const LinearTask& task, int64_t row, int64_t panel) {
   FIXED_CAPACITY_UNROLL
   for (int r = 0; r < Rows; ++r) rows[r] = QuantizedRow(task.input, layout, row + r);
   Vec totals[Rows][kPanelVecs] = {};
-  for (int64_t group = 0; group < layout.groups(); ++group, scales += kPanel * 2) {
+  for (int64_t group = 0; group < layout.groups(); ++group, scales += kPanel * (Format::kHasMinima ? 4 : 2)) {
     IntVec sums[Rows][kPanelVecs];
     FIXED_CAPACITY_UNROLL
     for (int r = 0; r < Rows; ++r)
@@ -80,6 +82,12 @@ inline void integer_tile(const LinearTask& task, int64_t row, int64_t panel) {
       FIXED_CAPACITY_UNROLL
       for (int r = 0; r < Rows; ++r)
         totals[r][v] += __builtin_convertvector(sums[r][v], Vec) * (scale * rows[r].scales[group]);
+      if constexpr (Format::kHasMinima) {
+        const Vec minimum = bfloat16_to_float(scales + (kPanel + v * kLanes) * 2);
+        FIXED_CAPACITY_UNROLL
+        for (int r = 0; r < Rows; ++r)
+          totals[r][v] += minimum * (static_cast<float>(rows[r].sums[group]) * rows[r].scales[group]);
+      }
     }
   }
   FIXED_CAPACITY_UNROLL

@@ -66,12 +66,27 @@ inline void quantize_rows(const QuantizeTask& task) {
   }
 }
 
-// One value of an integer weight matrix without its scale. `values` is the part of a panel after its scales.
-inline int32_t stored_integer(const uint8_t* values, int32_t bits, int64_t lane, int64_t input) {
-  const int64_t quad = input / 4, byte = lane * 4 + input % 4;
-  if (bits == 8) return int32_t{values[quad * kPanel * 4 + byte]} - 128;
+inline float bfloat16_at(const uint8_t* values, int64_t index) {
+  uint16_t half;
+  __builtin_memcpy(&half, values + index * 2, 2);
+  const uint32_t wide = uint32_t{half} << 16;
+  float value;
+  __builtin_memcpy(&value, &wide, 4);
+  return value;
+}
+
+// One value of an integer weight matrix: feature `lane` of a panel, one input.
+inline float stored_value(const uint8_t* panel, const WeightLayout& layout, int64_t lane, int64_t input) {
+  const uint8_t* values = panel + layout.scale_bytes();
+  const int64_t group = input / layout.group, quad = input / 4, byte = lane * 4 + input % 4;
+  if (layout.bits == 8) {
+    const int32_t value = int32_t{values[quad * kPanel * 4 + byte]} - 128;
+    return static_cast<float>(value) * bfloat16_at(panel, group * kPanel + lane);
+  }
   const uint8_t pair = values[quad / 2 * kPanel * 4 + byte];
-  return (quad % 2 ? pair >> 4 : pair & 0x0F) - 8;
+  const int32_t value = quad % 2 ? pair >> 4 : pair & 0x0F;
+  const float scaled = static_cast<float>(value) * bfloat16_at(panel, group * 2 * kPanel + lane);
+  return bfloat16_at(panel, (group * 2 + 1) * kPanel + lane) + scaled;
 }
 
 inline void embed_row(const EmbedTask& task, int64_t feature, float* out) {
@@ -88,14 +103,7 @@ inline void embed_row(const EmbedTask& task, int64_t feature, float* out) {
     for (int64_t c = 0; c < layout.width; ++c) out[c] = to_float(values[c * kPanel]);
     return;
   }
-  for (int64_t c = 0; c < layout.width; ++c) {
-    uint16_t half;
-    __builtin_memcpy(&half, panel + (c / layout.group * kPanel + lane) * 2, 2);
-    const uint32_t wide = uint32_t{half} << 16;
-    float scale;
-    __builtin_memcpy(&scale, &wide, 4);
-    out[c] = static_cast<float>(stored_integer(panel + layout.scale_bytes(), layout.bits, lane, c)) * scale;
-  }
+  for (int64_t c = 0; c < layout.width; ++c) out[c] = stored_value(panel, layout, lane, c);
 }
 
 inline void embed(const EmbedTask& task) {

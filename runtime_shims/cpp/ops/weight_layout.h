@@ -5,11 +5,13 @@
 // panel is filled up with zeros.
 //
 //   float32, float16   [panels][C][32]
-//   int8, int4         [panels]{ scales bfloat16 [groups][32], values [groups][group / 4][32][4] }
+//   int8               [panels]{ scales bfloat16 [groups][32], values [groups][group / 4][32][4] }
+//   int4               [panels]{ scales and minima bfloat16 [groups][2][32], values [groups][group / 8][32][4] }
 //
 // Integer values belong to groups of `group` consecutive inputs (a multiple of 32) that share one scale per feature;
-// C is filled up to whole groups. They are stored unsigned: value + 128, or value + 8 with two to a byte. Byte i of an
-// int4 block of 128 bytes holds the value of four inputs (low half) and of the next four (high half).
+// C is filled up to whole groups. 8 bits are stored as value + 128 and mean value * scale. 4 bits are 0..15, mean
+// minimum + value * scale, and lie two to a byte: byte i of a block of 128 holds the value of four inputs (low half) and
+// of the next four (high half).
 //
 // exporter/weights/panels.py writes this layout.
 #pragma once
@@ -28,7 +30,7 @@ struct WeightLayout {
   bool is_integer() const { return bits <= 8; }
   int64_t panels() const { return (features + kPanel - 1) / kPanel; }
   int64_t groups() const { return is_integer() ? (width + group - 1) / group : 0; }
-  int64_t scale_bytes() const { return groups() * kPanel * 2; }
+  int64_t scale_bytes() const { return groups() * kPanel * (bits == 4 ? 4 : 2); }  // of a panel
   int64_t panel_bytes() const {
     return is_integer() ? scale_bytes() + groups() * group * kPanel * bits / 8 : width * kPanel * bits / 8;
   }
