@@ -71,7 +71,8 @@ def _replace(program: ExportedProgram, node: Node, operator, arguments: tuple) -
     with program.graph.inserting_before(node):
         source = arguments[0]
         if not source.meta["val"].is_contiguous():
-            dense = program.graph.call_function(_ATEN.clone.default, (source,), {"memory_format": torch.contiguous_format})
+            in_rows = {"memory_format": torch.contiguous_format}
+            dense = program.graph.call_function(_ATEN.clone.default, (source,), in_rows)
             dense.meta = {"val": source.meta["val"].contiguous()}
             arguments = (dense, *arguments[1:])
         call = program.graph.call_function(operator, arguments)
@@ -122,4 +123,4 @@ def _is_table(node: Node | None, source: Node) -> bool:
     if not isinstance(value, Tensor) or value.dim() != 4 or like.dim() != 4 or value.dtype != torch.float32:
         return False
     same_rows = value.shape[0] == like.shape[0] or value.shape[0] == 1
-    return bool(same_rows and value.shape[1] == 1 and value.shape[2] == like.shape[2] and value.shape[3] == like.shape[3])
+    return bool(same_rows and value.shape[1] == 1 and value.shape[2:] == like.shape[2:])

@@ -22,7 +22,7 @@ PANEL = 32
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale (None: all of a feature)."""
+    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale, None: all of a feature."""
 
     linear_bits: int
     embedding_bits: int

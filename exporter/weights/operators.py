@@ -53,7 +53,7 @@ def dequantized(values_NC: Tensor, scales_NGX: Tensor, group: int) -> Tensor:
 def quantized_dense(
     input: Tensor, values: Tensor, scales: Tensor, bias: Tensor | None, bits: int, group: int
 ) -> Tensor:
-    """`[..., C] -> [..., N]`: inputs rounded to 8 bits per group of a row, weights int8 `[N, C]`, scales `[N, G, X]`."""
+    """`[..., C] -> [..., N]`: inputs rounded to 8 bits per group of a row, values int8 `[N, C]`, scales `[N, G, X]`."""
     del bits  # the values have them; lowering needs to know
     integers, input_scales = quantize_groups(input, group)
     rounded = (integers * input_scales).flatten(-2)[..., : input.shape[-1]]

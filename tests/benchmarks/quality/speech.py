@@ -67,7 +67,8 @@ def run(settings: Settings) -> list[Words]:
 def transcribe(bundle: Path, recording: int) -> str:
     """What `run-model` hears in the first seconds of a recording."""
     sound = real_weights().speech_wavs()[recording]
-    command = [script("run-model"), "generate", str(bundle), "--audio", str(sound), "--audio-seconds", SECONDS, "--json"]
+    heard = ("--audio", str(sound), "--audio-seconds", SECONDS, "--json")
+    command = [script("run-model"), "generate", str(bundle), *heard]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | OFFLINE)
     if done.returncode:
         raise Unavailable(done.stderr.strip().splitlines()[-1])
