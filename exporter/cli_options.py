@@ -141,7 +141,8 @@ DtypeOption = Annotated[
     typer.Option(
         "--dtype",
         metavar="TYPE",
-        help=f"Arithmetic; this version: {', '.join(DTYPES)}.",
+        help=f"How caches and unquantized matrices are stored: {' or '.join(DTYPES)}; arithmetic is always float32. "
+        f"Default: {DTYPES[0]}.",
         rich_help_panel=PROGRAM,
     ),
 ]

@@ -194,7 +194,8 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
 
 
 def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
-    """The model whose answers the bundle must repeat: quantized, where the recipe says so."""
+    """The model whose answers the bundle must repeat: quantized or in half precision, where the recipe says so."""
+    from exporter.weights.half import round_to_half
     from exporter.weights.quantize import quantize_model
     from exporter.weights.torchao_form import quantize_for_xnnpack
 
@@ -205,6 +206,9 @@ def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
         progress.stage("quantizing weights")
         quantize = quantize_model if recipe.attention == "fused" else quantize_for_xnnpack
         quantize(model, weights)
+    elif recipe.dtype == "float16":
+        progress.stage("rounding weights")
+        round_to_half(model)
     return model
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
-from exporter.bundle.tolerances import loosest
+from exporter.bundle.tolerances import loosest, rounds
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.manifest import TokenRules
@@ -52,7 +52,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
                 None if features is None else features[row : row + 1],
                 rules,
                 budget,
-                lead=2 * allowed.relative if plan.recipe.quantize != "none" else 0.0,
+                lead=2 * allowed.relative if rounds(plan.recipe) else 0.0,
             )
             for row in range(rows)
         ]

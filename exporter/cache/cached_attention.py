@@ -64,6 +64,12 @@ def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Ten
     return table_HN[:, index].transpose(0, 1)
 
 
+def as_stored(states: Tensor, dtype: torch.dtype) -> Tensor:
+    """Keys or values as a cache of `dtype` holds them: rounded, and beyond its largest number that number, not inf."""
+    largest = torch.finfo(dtype).max
+    return states if states.dtype == dtype else states.clamp(-largest, largest).to(dtype)
+
+
 def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
     """Position held by each slot, `[b, S]`: `end - 1 - ((end - 1 - s) mod slots)`; negative = never written."""
     last_B1 = ends_B[:, None] - 1
@@ -100,7 +106,8 @@ def cached_attention(
 
     query `[b, H, T, D]`, key/value `[b, K, T, D]`, caches `[B, K, S, D]`, positions/step_lengths int64 `[b]`.
     Row i writes tokens `t < step_lengths[i]` at slot `(positions[i] + t) mod S` and its query at position q sees
-    positions p with `0 <= p <= q` and `q - p < window`. Raises ValueError when the step does not fit.
+    positions p with `0 <= p <= q` and `q - p < window`. Caches may be float16; arithmetic is in
+    fp32. Raises ValueError when the step does not fit.
     """
     _check_step(query, key, key_cache, positions, step_lengths)
     batch, step_tokens, slots = query.shape[0], query.shape[2], key_cache.shape[2]
@@ -108,8 +115,8 @@ def cached_attention(
     for row in range(batch):
         count = int(step_lengths[row])
         slot_index = (positions[row] + steps_T[:count]) % slots
-        key_cache[row, :, slot_index] = key[row, :, :count].to(key_cache.dtype)
-        value_cache[row, :, slot_index] = value[row, :, :count].to(value_cache.dtype)
+        key_cache[row, :, slot_index] = as_stored(key[row, :, :count], key_cache.dtype)
+        value_cache[row, :, slot_index] = as_stored(value[row, :, :count], value_cache.dtype)
     positions_BS = slot_positions(positions + step_lengths, slots)
     queries_BT = positions[:, None] + steps_T
     distances_BTS = queries_BT[:, :, None] - positions_BS[:, None, :]
@@ -165,8 +172,8 @@ def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tens
             f"{key_cache.shape[0]} rows of {key_cache.shape[2]}"
         )
     for row, count in enumerate(lengths.tolist()):
-        key_cache[row, :, :count] = key[row, :, :count].to(key_cache.dtype)
-        value_cache[row, :, :count] = value[row, :, :count].to(value_cache.dtype)
+        key_cache[row, :, :count] = as_stored(key[row, :, :count], key_cache.dtype)
+        value_cache[row, :, :count] = as_stored(value[row, :, :count], value_cache.dtype)
     return lengths.clone()
 
 

@@ -21,6 +21,7 @@ from torch.fx import Node
 
 from exporter.lower.executorch_forms import stored_tensors
 from exporter.trace.trace import ExportedProgram, InputKind
+from exporter.weights.half import half_holds
 from exporter.weights.layout import WeightLayout, pack_floats, pack_integers
 from exporter.weights.operators import operators
 
@@ -34,7 +35,7 @@ class WeightStore:
     A tensor gives its memory back once it is stored: a large model is in memory once, not twice.
 
     Attributes:
-        float_bits: 32 or 16, for weights that are not quantized.
+        float_bits: of weights that are not quantized: 32, or 16 for those that lose nothing by it.
     """
 
     float_bits: int = 32
@@ -46,7 +47,8 @@ class WeightStore:
         def pack() -> tuple[Tensor, WeightLayout]:
             weight_NC = weight.T if transposed else weight
             features, width = weight_NC.shape
-            return pack_floats(weight_NC, self.float_bits), WeightLayout(features, width, self.float_bits)
+            bits = 16 if self.float_bits == 16 and half_holds(weight) else 32
+            return pack_floats(weight_NC, bits), WeightLayout(features, width, bits)
 
         return self._once(weight, pack)
 

@@ -50,7 +50,8 @@ class FixedCapacityModel(nn.Module):
 
     def _cache_layer(self, entry) -> CacheLayer:
         shape = (self.plan.max_batch, entry.kv_heads, entry.key_dim, entry.value_dim)
-        return CacheLayer(entry.geometry, shape, flat=self.spelling.flat_caches)
+        dtype = getattr(torch, entry.dtype)
+        return CacheLayer(entry.geometry, shape, dtype=dtype, flat=self.spelling.flat_caches)
 
     def _keep_requested_rows(self, head: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         rows_br = self.step.logit_rows

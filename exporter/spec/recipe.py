@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
-from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, GROUPS, LINEAR_BITS
+from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, FLOAT_BITS, GROUPS, LINEAR_BITS
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import EXPORT_BACKENDS, Attention, ResolvedRecipe
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
@@ -20,8 +20,7 @@ BACKENDS = EXPORT_BACKENDS
 PLANNED_BACKENDS = ("onnx",)
 ATTENTIONS = ("fused", "portable")
 QUANTIZATIONS = ("none", *LINEAR_BITS)
-DTYPES = ("float32",)
-PLANNED_DTYPES = ("float16",)
+DTYPES = tuple(FLOAT_BITS)
 
 LARGEST_SIZE = 2**31 - 1
 """Programs hold the sizes of tensors in 32 bits."""
@@ -50,7 +49,7 @@ class Recipe:
         attention: the fused operator or its form in core operators.
         quantize: how the layers' weights are stored.
         embedding_bits, group_size: of a quantized model: bits of embedding and head, inputs that share a scale.
-        dtype: floating-point type of what is not quantized, caches included.
+        dtype: floating-point type in which caches, and matrices that are not quantized, are stored.
         draft: how draft tokens are proposed.
         random_weights, seed: seeded weights instead of a checkpoint.
 
@@ -92,7 +91,7 @@ class Recipe:
         if self.attention is not None:
             faults += _not_one_of("--attention", self.attention, ATTENTIONS)
         faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS)
-        faults += _not_one_of("--dtype", self.dtype, DTYPES, PLANNED_DTYPES)
+        faults += _not_one_of("--dtype", self.dtype, DTYPES)
         faults += self._quantization_faults()
         if self.draft is not None:
             faults.append(f"--draft {self.draft} is not available in this version; leave it out")
@@ -109,18 +108,20 @@ class Recipe:
             elif value is not None and self.quantize == "none":
                 faults.append(f"{option} {value} needs a quantized model; add --quantize 8da8w or leave it out")
         if self.attention == "portable":
-            faults += self._portable_quantization_faults()
+            faults += self._portable_faults()
         return faults
 
-    def _portable_quantization_faults(self) -> list[str]:
+    def _portable_faults(self) -> list[str]:
         """What core operators and XNNPACK have no kernels for."""
         faults = []
+        if self.dtype == "float16":
+            faults.append("--dtype float16 needs our operators; use --attention fused or leave it out")
         if self.quantize != "none" and self.embedding_bits == 4:
             faults.append("--embedding-bits 4 needs our operators; use --attention fused or 8 bits")
         if self.quantize == "8da8w" and self.group_size is not None:
             faults.append("--group-size with 8da8w needs our operators; use --attention fused or leave it out")
         if self.quantize != "none" and self.backends != ("xnnpack",):
-            faults.append(f"--quantize {self.quantize} with --attention portable runs on xnnpack only; use that backend")
+            faults.append(f"--quantize {self.quantize} with --attention portable needs --backend xnnpack, and only it")
         return faults
 
     def _backend_faults(self) -> list[str]:

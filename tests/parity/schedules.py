@@ -157,10 +157,12 @@ class Comparison:
         return self.difference <= self.allowed and self.same_tokens and self.answers > 0
 
 
-def compare(answers: Iterable[Answer], expected: Sequence[Tensor], backend: str = "eager") -> Comparison:
+def compare(
+    answers: Iterable[Answer], expected: Sequence[Tensor], backend: str = "eager", dtype: str = "float32"
+) -> Comparison:
     """Hold every answer against the stock logits; NaN never passes."""
     pairs = [(logits, expected[row][position]) for row, position, logits in answers]
     got, want = torch.stack([pair[0] for pair in pairs]), torch.stack([pair[1] for pair in pairs])
     difference = float((got - want).abs().nan_to_num(nan=torch.inf).max())
-    allowed = TOLERANCES["float32", backend].absolute(float(want.abs().max()))
+    allowed = TOLERANCES[dtype, backend].absolute(float(want.abs().max()))
     return Comparison(difference, allowed, len(pairs), torch.equal(got.argmax(-1), want.argmax(-1)))

@@ -76,9 +76,11 @@ class Operator(Protocol):
 class FunctionOperator:
     """The eager reference or the C++ kernels: modules with the same four functions."""
 
-    def __init__(self, functions: ModuleType, geometry: Geometry, heads: Heads, stale: float) -> None:
+    def __init__(
+        self, functions: ModuleType, geometry: Geometry, heads: Heads, stale: float, dtype: torch.dtype
+    ) -> None:
         self.functions = functions
-        layer = CacheLayer(geometry, (heads.rows, heads.kv_heads, heads.key_dim, heads.value_dim))
+        layer = CacheLayer(geometry, (heads.rows, heads.kv_heads, heads.key_dim, heads.value_dim), dtype=dtype)
         self.window = layer.window
         self.key_cache, self.value_cache = layer.key_cache.fill_(stale), layer.value_cache.fill_(stale)
 
@@ -141,15 +143,24 @@ class CoreOperator:
 
 
 def spellings(
-    geometry: Geometry, heads: Heads, *, stale: float, names: tuple[str, ...] = ("eager", "kernel", "core")
+    geometry: Geometry,
+    heads: Heads,
+    *,
+    stale: float,
+    names: tuple[str, ...] = ("eager", "kernel", "core"),
+    dtype: torch.dtype = torch.float32,
 ) -> dict[str, Operator]:
-    """The named spellings, every cache slot filled with `stale`; the kernel only where it is installed."""
+    """The named spellings, every cache slot filled with `stale`; the kernel only where it is installed.
+
+    `dtype` is the caches'; the core form has float32 only.
+    """
     made: dict[str, Operator] = {}
     for name in names:
         if name == "core":
             made[name] = CoreOperator(geometry, heads, stale)
         elif name == "eager" or native.operator_library_path() is not None:
-            made[name] = FunctionOperator(eager if name == "eager" else native, geometry, heads, stale)
+            functions = eager if name == "eager" else native
+            made[name] = FunctionOperator(functions, geometry, heads, stale, dtype)
     return made
 
 

@@ -236,7 +236,8 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         (["m", "--embedding-bits", "4"], "--embedding-bits 4 needs a quantized model; add --quantize 8da8w"),
         (["m", "--group-size", "64"], "--group-size 64 needs a quantized model; add --quantize 8da8w"),
         (["m", "--backend", "onnx"], "--backend onnx is not available in this version; available: xnnpack"),
-        (["m", "--dtype", "float16"], "--dtype float16 is not available in this version"),
+        (["m", "--dtype", "bfloat16"], "--dtype bfloat16 is unknown; available: float32, float16"),
+        (["m", "--dtype", "float16", "--attention", "portable"], "--dtype float16 needs our operators; use"),
         (["m", "--draft", "mtp"], "--draft mtp is not available in this version"),
         (["./no-such-model", "--plan-only"], "./no-such-model: there is no such file or directory"),
         (

@@ -56,6 +56,11 @@ def test_all_wrong_values_are_listed_at_once() -> None:
             {"embedding_bits": 4},
             "--embedding-bits 4 needs a quantized model; add --quantize 8da8w or leave it out",
         ),
+        (
+            {"dtype": "float16", "attention": "portable"},
+            "--dtype float16 needs our operators; use --attention fused or leave it out",
+        ),
+        ({"dtype": "bfloat16"}, "--dtype bfloat16 is unknown; available: float32, float16"),
         ({"group_size": 64}, "--group-size 64 needs a quantized model; add --quantize 8da8w or leave it out"),
         (
             {"quantize": "8da8w", "attention": "portable"},
@@ -71,7 +76,6 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fau
     ("values", "start"),
     [
         ({"backends": ("onnx",)}, "--backend onnx is not available in this version; available: xnnpack"),
-        ({"dtype": "float16"}, "--dtype float16 is not available in this version; available: float32"),
         ({"draft": "prompt-lookup"}, "--draft prompt-lookup is not available in this version"),
     ],
 )
