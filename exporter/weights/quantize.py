@@ -9,14 +9,12 @@ Shape legend: N output features, C inputs, G groups, X numbers of a group beside
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from exporter.spec.faults import ExportFailed
-from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.spec.weight_format import DEFAULT_GROUP, WeightFormat, is_linear
 from exporter.weights.operators import dequantized, operators, quantize_groups
 
 _SMALLEST_SCALE = 1e-30
@@ -48,7 +46,7 @@ def _four_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
     values and what they stand for.
     """
     low, high = grouped.amin(-1, keepdim=True), grouped.amax(-1, keepdim=True)
-    best: tuple[Tensor, Tensor] | None = None
+    best_values, best_terms = torch.zeros_like(grouped), torch.cat((torch.ones_like(low), low), -1)
     least = torch.full_like(low, torch.inf)
     for part in _PARTS_OF_RANGE:
         span = (high - low) * part
@@ -58,9 +56,9 @@ def _four_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
             values = _nearest(grouped, scales, minima)
             loss = (values * scales + minima - grouped).square().sum(-1, keepdim=True)
             terms, better = torch.cat((scales, minima), -1), loss < least
-            best = (values, terms) if best is None else tuple(map(partial(torch.where, better), (values, terms), best))
+            best_values, best_terms = torch.where(better, values, best_values), torch.where(better, terms, best_terms)
             least = torch.minimum(loss, least)
-    return best
+    return best_values, best_terms
 
 
 def _nearest(grouped: Tensor, scales: Tensor, minima: Tensor) -> Tensor:
@@ -139,11 +137,12 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
         ExportFailed: the embedding does more than look up and scale.
     """
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    group = weights.group or DEFAULT_GROUP
     matrices: dict[int, QuantizedMatrix] = {}
 
     def matrix(weight: Tensor, bits: int) -> QuantizedMatrix:
         if id(weight) not in matrices:
-            matrices[id(weight)] = QuantizedMatrix(weight.detach(), bits, weights.group)
+            matrices[id(weight)] = QuantizedMatrix(weight.detach(), bits, group)
             weight.data = torch.empty(0)  # a large model is in memory once
         return matrices[id(weight)]
 
@@ -156,7 +155,7 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
         elif is_linear(module):
             bits = weights.embedding_bits if module is head else weights.linear_bits
             transposed = not isinstance(module, nn.Linear)
-            made = QuantizedMatrix(module.weight.T, bits, weights.group) if transposed else matrix(module.weight, bits)
+            made = QuantizedMatrix(module.weight.T, bits, group) if transposed else matrix(module.weight, bits)
             replaced[id(module)] = QuantizedLinear(made, module.bias)
     for parent in list(model.modules()):
         for name, child in parent._modules.items():

@@ -16,7 +16,8 @@ TEXTS = (
     "Q: What is the capital of France?\nA: The capital of France is Paris.\nQ: What is the capital of Japan?\n"
     "A: The capital of Japan is Tokyo.\nQ: What is the capital of Italy?\nA: The capital of Italy is Rome.\n",
     "To make bread you need flour, water, salt and yeast. Mix the flour with the water, add the salt and the yeast, "
-    "and knead the dough for ten minutes. Let it rest for an hour, shape it, and bake it in a hot oven for forty minutes.",
+    "and knead the dough for ten minutes. Let it rest for an hour, shape it, and bake it in a hot oven for forty "
+    "minutes.",
     "The company reported revenue of 4.2 million dollars in the third quarter, an increase of 12 percent over the same "
     "period last year, while operating costs fell by 3 percent.",
     "Le petit village se trouve au bord de la mer. Chaque matin, les pêcheurs partent avant le lever du soleil et "
