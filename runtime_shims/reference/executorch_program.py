@@ -22,10 +22,7 @@ from runtime_shims.native import load_operator_library, operator_library_path, s
 from runtime_shims.reference.native_stderr import captured_native_stderr
 from runtime_shims.reference.program import StepInputs
 from runtime_shims.reference.program_check import StatedMethod, StatedTensor, program_faults
-from runtime_shims.reference.program_file import read_method_memory, require_identifier
-
-SCALAR_TYPES = {1: "int8", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool", 15: "bfloat16"}
-"""The runtime's codes of the types that a manifest can name."""
+from runtime_shims.reference.program_file import read_method_memory, require_identifier, type_name
 
 
 class ExecutorchProgram:
@@ -122,8 +119,7 @@ def _stated(meta: Any) -> StatedMethod:
 
 
 def _stated_tensor(meta: Any) -> StatedTensor:
-    code = meta.dtype()
-    return StatedTensor(SCALAR_TYPES.get(code, f"scalar type {code}"), tuple(meta.sizes()))
+    return StatedTensor(type_name(meta.dtype()), tuple(meta.sizes()))
 
 
 def _prepare_runtime(entry: ProgramEntry, *, quantized: bool) -> None:

@@ -9,11 +9,11 @@ Shape legend: B batch rows, K key/value heads, S slots, D key or value size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from runtime_shims.contract.manifest import CacheEntry, Manifest, MethodEntry, ProgramEntry, TensorEntry
-from runtime_shims.reference.program_file import MethodMemory
+from runtime_shims.reference.program_file import MethodMemory, PlannedTensor
 
 CACHE_ARENA = 2
 """The arena of the buffers that methods share and write: the caches. Activations are in the one before it."""
@@ -85,6 +85,10 @@ def _cache_faults(manifest: Manifest, memory: tuple[MethodMemory, ...]) -> list[
     faults = []
     if arena < manifest.memory.cache_bytes:
         faults.append(f"memory.cache_bytes: {manifest.memory.cache_bytes} here, the program holds {arena}")
+    types = sorted({tensor.dtype for tensor in _cache_tensors(memory)})
+    listed = sorted({cache.dtype for cache in manifest.caches})
+    if types != listed:
+        faults.append(f"caches: {', '.join(listed)} here, {', '.join(types) or 'none'} in the program")
     buffers = _cache_buffers(memory)
     if len(buffers) != 2 * len(manifest.caches):
         faults.append(f"caches: {len(manifest.caches)} are listed, the program holds {len(buffers)} buffers")
@@ -106,11 +110,13 @@ def _cache_shapes(cache: CacheEntry, max_batch: int) -> tuple[Shape, Shape]:
 def _cache_buffers(memory: tuple[MethodMemory, ...]) -> list[set[Shape]]:
     """Every buffer of the cache arena, as the set of shapes in which the methods see it."""
     seen: dict[int, set[Shape]] = {}
-    for method in memory:
-        for tensor in method.tensors:
-            if tensor.arena == CACHE_ARENA:
-                seen.setdefault(tensor.offset, set()).add(tensor.sizes)
+    for tensor in _cache_tensors(memory):
+        seen.setdefault(tensor.offset, set()).add(tensor.sizes)
     return list(seen.values())
+
+
+def _cache_tensors(memory: tuple[MethodMemory, ...]) -> Iterator[PlannedTensor]:
+    return (tensor for method in memory for tensor in method.tensors if tensor.arena == CACHE_ARENA)
 
 
 def _fits(buffer: set[Shape], shape: Shape) -> bool:

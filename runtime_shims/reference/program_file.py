@@ -21,21 +21,25 @@ from runtime_shims.contract.errors import BundleCorrupt
 IDENTIFIER = b"ET12"
 """The file's type and the version of its schema, at bytes 4 to 7."""
 
+SCALAR_TYPES = {1: "int8", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool", 15: "bfloat16"}
+"""The runtime's codes of the types that a manifest can name."""
+
 # Fields by their place in the schema's tables.
 _PROGRAM_METHODS = 1
 _METHOD_NAME, _METHOD_VALUES, _METHOD_ARENAS = 0, 2, 8
 _VALUE_KIND, _VALUE = 0, 1
-_TENSOR_SIZES, _TENSOR_PLACE = 2, 6
+_TENSOR_TYPE, _TENSOR_SIZES, _TENSOR_PLACE = 0, 2, 6
 _PLACE_ARENA, _PLACE_LOW, _PLACE_HIGH = 0, 1, 2
 _KIND_TENSOR = 5
 
 
 @dataclass(frozen=True)
 class PlannedTensor:
-    """A tensor in planned memory: its largest sizes, and where it begins, in bytes from its arena's start."""
+    """A tensor in planned memory: type, largest sizes, and where it begins, in bytes from its arena's start."""
 
     arena: int
     offset: int
+    dtype: str
     sizes: tuple[int, ...]
 
 
@@ -91,7 +95,13 @@ def _planned(tensor: _Table | None) -> PlannedTensor | None:
     if tensor is None or place is None:
         return None
     offset = place.word(_PLACE_LOW) + (place.word(_PLACE_HIGH) << 32)
-    return PlannedTensor(place.word(_PLACE_ARENA), offset, tensor.integers(_TENSOR_SIZES, "i"))
+    dtype, sizes = type_name(tensor.byte(_TENSOR_TYPE)), tensor.integers(_TENSOR_SIZES, "i")
+    return PlannedTensor(place.word(_PLACE_ARENA), offset, dtype, sizes)
+
+
+def type_name(code: int) -> str:
+    """The type that a code of the runtime means, as a manifest names it."""
+    return SCALAR_TYPES.get(code, f"scalar type {code}")
 
 
 class _Table(Table):

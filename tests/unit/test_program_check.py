@@ -35,7 +35,8 @@ def refit(data: dict[str, Any]) -> None:
         cache["reach"] = limits["max_dec"] if cache["kind"] == "full" else cache["reach"]
         cache["slots"] = cache["reach"] + limits["max_step"] - 1
         width = cache["kv_heads"] * (cache["key_dim"] + cache["value_dim"])
-        cache["size_bytes"] = limits["max_batch"] * cache["slots"] * width * 4
+        width *= 2 if cache["dtype"] == "float16" else 4
+        cache["size_bytes"] = limits["max_batch"] * cache["slots"] * width
     memory, (program,) = data["memory"], data["programs"]
     memory["cache_bytes"] = sum(cache["size_bytes"] for cache in data["caches"])
     program["planned_bytes"] = memory["planned_bytes"] = memory["cache_bytes"] + memory["activation_bytes"]
@@ -76,6 +77,11 @@ def half_the_heads_twice_the_slots(data: dict[str, Any]) -> None:
     data["recipe"]["max_dec"] = 2 * data["caches"][0]["slots"] - data["limits"]["max_step"] + 1
 
 
+def caches_of_halves(data: dict[str, Any]) -> None:
+    for cache in data["caches"]:
+        cache["dtype"] = "float16"
+
+
 def a_cache_less(data: dict[str, Any]) -> None:
     data["caches"].pop()
 
@@ -90,6 +96,7 @@ def a_cache_less(data: dict[str, Any]) -> None:
         (more_drafts, "programs[0], decode, logit_rows: at most int64 [1, 4] here, int64 [1, 3] in the program"),
         (fewer_words, "programs[0], decode, logits: at most float32 [1, 3, 63] here, float32 [1, 3, 64] in"),
         (half_the_heads_twice_the_slots, "caches[0]: [1, 198, 12] rows, slots and sizes here, not in the program"),
+        (caches_of_halves, "caches: float16 here, float32 in the program"),
         (a_cache_less, "caches: 1 are listed, the program holds 4 buffers"),
     ],
 )
@@ -129,11 +136,12 @@ def stated(manifest: Manifest) -> list[StatedMethod]:
     return [StatedMethod(method.name, tensors(method.inputs), tensors(method.outputs)) for method in entry.methods]
 
 
-def memory(*shapes: tuple[int, ...], cache_bytes: int = 0) -> tuple[MethodMemory, ...]:
-    """One method whose caches are `shapes`."""
+def memory(*shapes: tuple[int, ...], cache_bytes: int = 0, dtype: str = "float32") -> tuple[MethodMemory, ...]:
+    """One method whose caches are `shapes` of `dtype`."""
     manifest = make_manifest(SHAPE)
     arenas = (0, manifest.memory.activation_bytes, cache_bytes or manifest.memory.cache_bytes)
-    return (MethodMemory("decode", arenas, tuple(PlannedTensor(2, 64 * i, shape) for i, shape in enumerate(shapes))),)
+    tensors = tuple(PlannedTensor(2, 64 * index, dtype, shape) for index, shape in enumerate(shapes))
+    return (MethodMemory("decode", arenas, tensors),)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, SLOTS, 8), (4, SLOTS, 8), (4 * SLOTS, 8)])
@@ -149,6 +157,13 @@ def test_a_cache_of_another_shape_is_found(shape: tuple[int, ...]) -> None:
     manifest = make_manifest(SHAPE)
     (fault,) = program_faults(manifest, manifest.programs[0], stated(manifest), memory((2, 2, SLOTS, 8), shape))
     assert fault == "caches[0]: [4, 24, 8] rows, slots and sizes here, not in the program"
+
+
+def test_caches_of_another_type_are_found() -> None:
+    manifest = make_manifest(SHAPE)
+    held = memory((2, 2, SLOTS, 8), (2, 2, SLOTS, 8), dtype="float16")
+    (fault,) = program_faults(manifest, manifest.programs[0], stated(manifest), held)
+    assert fault == "caches: float32 here, float16 in the program"
 
 
 def test_a_program_of_other_inputs_or_types_is_found() -> None:
