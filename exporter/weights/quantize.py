@@ -4,7 +4,8 @@ A matrix `[N, C]` is cut into groups of inputs; a group of a feature has one sca
 bfloat16, which every processor reads with a shift, and values are chosen for the rounded scale, so that rounding it
 costs nothing.
 
-Shape legend: N output features, C inputs, G groups, X numbers of a group beside its values (1, or 2 with 4 bits).
+Shape legend: N output features, C inputs, G groups of S inputs, M groups of several features,
+X numbers of a group beside its values (1, or 2 with 4 bits).
 """
 
 from __future__ import annotations
@@ -19,59 +20,67 @@ from exporter.weights.operators import dequantized, operators, quantize_groups
 
 _SMALLEST_SCALE = 1e-30
 _PARTS_OF_RANGE = (1.0, 0.95, 0.9, 0.85, 0.8)
-_ROWS_AT_ONCE = 4096
+_WEIGHTS_AT_ONCE = 1 << 18  # what the processor's caches hold, several times over
 
 
 def quantize_matrix(weight_NC: Tensor, bits: int, group: int) -> tuple[Tensor, Tensor]:
     """int8 values `[N, C]` and bfloat16 scales `[N, G, X]` of float32 weights; with 4 bits X = 2, scale and minimum."""
     choose = _eight_bits if bits == 8 else _four_bits
     parts = []
-    for rows in weight_NC.split(_ROWS_AT_ONCE):
-        grouped = functional.pad(rows, (0, -rows.shape[1] % group)).unflatten(-1, (-1, group))
-        values, scales = choose(grouped)
-        parts.append((values.flatten(1)[:, : rows.shape[1]].to(torch.int8), scales.bfloat16()))
-    return torch.cat([values for values, _ in parts]), torch.cat([scales for _, scales in parts])
+    for rows in weight_NC.split(max(1, _WEIGHTS_AT_ONCE // weight_NC.shape[1])):
+        padded = functional.pad(rows, (0, -rows.shape[1] % group))
+        grouped_SM = padded.reshape(-1, group).T.contiguous()  # sums over a group then run along whole vectors
+        values_SM, terms_XM = choose(grouped_SM)
+        values = values_SM.T.reshape(padded.shape)[:, : rows.shape[1]].to(torch.int8)
+        parts.append((values, terms_XM.T.reshape(rows.shape[0], -1, terms_XM.shape[0]).bfloat16()))
+    return torch.cat([values for values, _ in parts]), torch.cat([terms for _, terms in parts])
 
 
-def _eight_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
+def _eight_bits(grouped_SM: Tensor) -> tuple[Tensor, Tensor]:
     """-127..127, the largest magnitude of a group at the end of the range."""
-    scales = _rounded_scale(grouped.abs().amax(-1, keepdim=True) / 127)
-    return torch.round(grouped / scales).clamp_(-127, 127), scales
+    scales = _rounded_scale(grouped_SM.abs().amax(0, keepdim=True) / 127)
+    return torch.round(grouped_SM / scales).clamp_(-127, 127), scales
 
 
-def _four_bits(grouped: Tensor) -> tuple[Tensor, Tensor]:
+def _four_bits(grouped_SM: Tensor) -> tuple[Tensor, Tensor]:
     """0..15 with the scale and minimum that lose least of a group in squares.
 
     Tried are ranges from all of the group's down to a part of it, each as it is and after a line is fitted through the
     values and what they stand for.
     """
-    low, high = grouped.amin(-1, keepdim=True), grouped.amax(-1, keepdim=True)
-    best_values, best_terms = torch.zeros_like(grouped), torch.cat((torch.ones_like(low), low), -1)
+    low, high = grouped_SM.amin(0, keepdim=True), grouped_SM.amax(0, keepdim=True)
+    best_values, best_terms = torch.zeros_like(grouped_SM), torch.cat((torch.ones_like(low), low))
     least = torch.full_like(low, torch.inf)
     for part in _PARTS_OF_RANGE:
         span = (high - low) * part
-        scales, minima = _rounded_scale(span / 15), (low + high - span).mul(0.5)
-        for chosen in (torch.cat((scales, minima), -1), _fitted(grouped, _nearest(grouped, scales, minima))):
-            scales, minima = _rounded_scale(chosen[..., :1]), chosen[..., 1:].bfloat16().float()
-            values = _nearest(grouped, scales, minima)
-            loss = (values * scales + minima - grouped).square().sum(-1, keepdim=True)
-            terms, better = torch.cat((scales, minima), -1), loss < least
-            best_values, best_terms = torch.where(better, values, best_values), torch.where(better, terms, best_terms)
+        plain = (_rounded_scale(span / 15), _rounded(low + high - span, 0.5))
+        for scales, minima in (plain, _fitted(grouped_SM, _nearest(grouped_SM, *plain))):
+            values = _nearest(grouped_SM, scales, minima)
+            loss = (values * scales).add_(minima).sub_(grouped_SM).square_().sum(0, keepdim=True)
+            better = loss < least
+            best_values = torch.where(better, values, best_values)
+            best_terms = torch.where(better, torch.cat((scales, minima)), best_terms)
             least = torch.minimum(loss, least)
     return best_values, best_terms
 
 
-def _nearest(grouped: Tensor, scales: Tensor, minima: Tensor) -> Tensor:
+def _nearest(grouped_SM: Tensor, scales: Tensor, minima: Tensor) -> Tensor:
     """The 4-bit values next to what they stand for."""
-    return torch.round((grouped - minima) / scales).clamp_(0, 15)
+    return (grouped_SM - minima).div_(scales).round_().clamp_(0, 15)
 
 
-def _fitted(grouped: Tensor, values: Tensor) -> Tensor:
-    """Scale and minimum `[..., 2]` of the line through `values` that is nearest to `grouped` in squares."""
-    mean_value, mean = values.mean(-1, keepdim=True), grouped.mean(-1, keepdim=True)
-    spread = (values - mean_value).square().sum(-1, keepdim=True)
-    slope = ((values - mean_value) * (grouped - mean)).sum(-1, keepdim=True) / spread.clamp_min(1e-12)
-    return torch.cat((slope, mean - slope * mean_value), -1)
+def _fitted(grouped_SM: Tensor, values_SM: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale and minimum of the line through the values that is nearest to the weights in squares."""
+    mean_value, mean = values_SM.mean(0, keepdim=True), grouped_SM.mean(0, keepdim=True)
+    centred = values_SM - mean_value
+    together = (centred * (grouped_SM - mean)).sum(0, keepdim=True)
+    slope = together / centred.square_().sum(0, keepdim=True).clamp_min(1e-12)
+    return _rounded_scale(slope), _rounded(mean - slope * mean_value)
+
+
+def _rounded(minima: Tensor, factor: float = 1.0) -> Tensor:
+    """Minima as bfloat16 holds them, in float32."""
+    return (minima * factor).bfloat16().float()
 
 
 def _rounded_scale(scales: Tensor) -> Tensor:
