@@ -134,7 +134,7 @@ def refused(place: Path, capsys: pytest.CaptureFixture[str], code: int, *argumen
         (("empty", "-o", "notes.txt", "--force"), "notes.txt: exists and is no bundle"),
         (("empty", "-o", "no/where.bundle"), "the directory no does not exist; create it first"),
         (("empty", "-o", "notes.txt/x.bundle"), "the directory notes.txt does not exist"),
-        (("empty", "--quantize", "8da4w", "--attention", "portable"), "--quantize 8da4w needs our operators"),
+        (("empty", "--dtype", "float16", "--attention", "portable"), "--dtype float16 needs our operators"),
     ],
 )
 def test_an_export_that_is_refused_is_one_line_and_leaves_nothing(

@@ -172,7 +172,7 @@ def test_every_option_reaches_the_recipe(pipeline: FakePipeline) -> None:
 
 
 def test_the_options_of_a_quantized_model_reach_the_recipe(pipeline: FakePipeline) -> None:
-    assert main("m --quantize 8da4w --embedding-bits 8 --group-size 64".split()) == 0
+    assert main(["m", "--quantize", "8da4w", "--embedding-bits", "8", "--group-size", "64"]) == 0
     ((recipe, _, _),) = pipeline.calls
     assert recipe == Recipe("m", quantize="8da4w", embedding_bits=8, group_size=64)
 
@@ -230,7 +230,10 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         (["m", "--max-memory", "inf"], "--max-memory inf is not a size"),
         (["m", "--max-memory", "-1G"], "--max-memory -1G is not a size"),
         (["m", "--quantize", "q5"], "--quantize q5 is unknown; available: none, 8da8w, 8da4w"),
-        (["m", "--quantize", "8da4w", "--attention", "portable"], "--quantize 8da4w needs our operators"),
+        (
+            ["m", "--quantize", "8da4w", "--embedding-bits", "4", "--attention", "portable"],
+            "--embedding-bits 4 needs our operators",
+        ),
         (["m", "--quantize", "8da4w", "--embedding-bits", "3"], "--embedding-bits 3 is not allowed; use 8, 4"),
         (["m", "--quantize", "8da8w", "--group-size", "48"], "--group-size 48 is not allowed; use 32, 64"),
         (["m", "--embedding-bits", "4"], "--embedding-bits 4 needs a quantized model; add --quantize 8da8w"),

@@ -63,8 +63,16 @@ def test_all_wrong_values_are_listed_at_once() -> None:
         ({"dtype": "bfloat16"}, "--dtype bfloat16 is unknown; available: float32, float16"),
         ({"group_size": 64}, "--group-size 64 needs a quantized model; add --quantize 8da8w or leave it out"),
         (
-            {"quantize": "8da8w", "attention": "portable"},
-            "--quantize 8da8w needs our operators; use --attention fused or leave it out",
+            {"quantize": "8da4w", "embedding_bits": 4, "attention": "portable"},
+            "--embedding-bits 4 needs our operators; use --attention fused or 8 bits",
+        ),
+        (
+            {"quantize": "8da8w", "group_size": 64, "attention": "portable"},
+            "--group-size with 8da8w needs our operators; use --attention fused or leave it out",
+        ),
+        (
+            {"quantize": "8da8w", "backends": ("portable",), "attention": "portable"},
+            "--quantize 8da8w with --attention portable needs --backend xnnpack, and only it",
         ),
     ],
 )
