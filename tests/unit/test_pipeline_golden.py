@@ -159,3 +159,41 @@ def test_a_vocabulary_that_is_suppressed_whole_is_named_and_no_bundle_is() -> No
     with pytest.raises(ExportFailed, match=message) as failure:
         make_golden(model, plan_of("llama", max_dec=24), rules)
     assert "run-model" not in str(failure.value)
+
+
+def leads_of(model: PreTrainedModel, text: list[int], prompt: int) -> list[float]:
+    """By how much each token after the prompt leads the next best, relative to the largest logit after the prompt."""
+    logits = model(input_ids=torch.tensor([text])).logits[0, prompt - 1 : -1]
+    best, second = torch.topk(logits, 2).values.unbind(-1)
+    return ((best - second) / abs(best[0])).tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+def test_an_answer_ends_before_the_first_token_that_does_not_lead_enough(name: str) -> None:
+    model, prompt = build(name), tuple(tokens(1, 7)[0].tolist())
+    rules = replace(rules_of(model), eos=())
+    whole, top = answer_row(model, prompt, None, None, rules, LENGTH)
+    leads = leads_of(model, [*prompt, *whole], len(prompt))
+    for lead in (0.0, min(leads) * 0.99, min(leads) * 1.01, sorted(leads)[len(leads) // 2], 10.0):
+        undecided = [place for place, found in enumerate(leads) if found < lead]
+        wanted = whole[: undecided[0]] if undecided else whole
+        assert answer_row(model, prompt, None, None, rules, LENGTH, lead) == (wanted, top)
+
+
+def test_a_token_without_another_that_is_allowed_leads_by_any_measure() -> None:
+    model = build("llama")
+    everything_but_one = tuple(token for token in range(model.config.vocab_size) if token != 9)
+    rules = replace(rules_of(model), suppress=everything_but_one, eos=())
+    answer, _ = answer_row(model, (5, 6), None, None, rules, 3, 10.0)
+    assert answer == (9, 9, 9)
+
+
+@pytest.mark.parametrize(("quantize", "shorter"), [("none", False), ("8da8w", True)])
+def test_only_quantized_exports_leave_undecided_tokens_out(quantize: str, shorter: bool) -> None:
+    model = build("llama")
+    plan = plan_of("llama", max_batch=4, max_dec=40, quantize=quantize, attention="fused")
+    (request,) = make_golden(model, plan, replace(rules_of(model), eos=())).requests
+    lengths = [len(row) for row in request.tokens]
+    assert all(length <= NEW_TOKENS for length in lengths)
+    assert (min(lengths) < NEW_TOKENS) == shorter
+    assert len(request.first_logits_top) == len(request.prompts) == 4
