@@ -7,18 +7,12 @@ Shape legend: C row width, b batch, H heads, T tokens, D head size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 
-NAMESPACE = "fixed_capacity"
-
-_SCHEMAS = {
-    "rms_norm": "Tensor input, Tensor? weight, float epsilon",
-    "rotate": "Tensor input, Tensor cosine, Tensor sine",
-}
+from exporter.operator_library import NAMESPACE, Operator, define
 
 
 def rms_norm(input: Tensor, weight: Tensor | None, epsilon: float) -> Tensor:
@@ -33,31 +27,15 @@ def rotate(input: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return input * cosine + torch.cat((-second, first), dim=-1) * sine
 
 
-_EAGER: dict[str, Callable[..., Tensor]] = {"rms_norm": rms_norm, "rotate": rotate}
+def _meta_alike(input: Tensor, *rest) -> Tensor:
+    return input.new_empty(input.shape)
 
 
-def register_operators() -> torch.library.Library:
-    """Define `torch.ops.fixed_capacity.*` of this file; the caller keeps the library alive, as `operators()` does."""
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")
-    for name, arguments in _SCHEMAS.items():
-        library.define(f"{name}({arguments}) -> Tensor")
-        library.define(f"{name}.out({arguments}, *, Tensor(z!) out) -> Tensor(z!)")
-        library.impl(name, _EAGER[name], "CPU")
-        library.impl(name, lambda input, *rest: input.new_empty(input.shape), "Meta")
-        library.impl(f"{name}.out", _out_variant(name), "CompositeExplicitAutograd")
-    return library
-
-
-def _out_variant(name: str):
-    def run(*arguments, out: Tensor, **keywords) -> Tensor:
-        result = _EAGER[name](*arguments, **keywords)
-        out.resize_(result.shape).copy_(result)
-        return out
-
-    return run
-
-
-_library = cache(register_operators)
+_OPERATORS = {
+    "rms_norm": Operator("Tensor input, Tensor? weight, float epsilon", rms_norm, _meta_alike),
+    "rotate": Operator("Tensor input, Tensor cosine, Tensor sine", rotate, _meta_alike),
+}
+_library = cache(partial(define, _OPERATORS))
 
 
 def operators():

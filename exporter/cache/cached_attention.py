@@ -10,24 +10,12 @@ K key/value heads, G = H / K, D head size, N entries of a bias table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 
-NAMESPACE = "fixed_capacity"
-
-_SCHEMAS = {
-    "cached_attention": "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
-    "Tensor positions, Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, "
-    "float? softcap",
-    "cross_attention": "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, "
-    "float? softcap",
-    "encoder_attention": "Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor? bias_table, "
-    "int bias_origin, float scale, float? softcap",
-    "write_cross": "Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor lengths",
-}
+from exporter.operator_library import NAMESPACE, Operator, define
 
 
 def attend(
@@ -182,45 +170,31 @@ def _meta_btHd(query: Tensor, value: Tensor) -> Tensor:
     return query.new_empty((batch, step_tokens, heads, value.shape[3]))
 
 
-_META: dict[str, Callable[..., Tensor]] = {
-    "cached_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
-    "cross_attention": lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
-    "encoder_attention": lambda query, key, value, *rest: _meta_btHd(query, value),
-    "write_cross": lambda key, value, key_cache, value_cache, lengths: lengths.new_empty(lengths.shape),
+_OPERATORS = {
+    "cached_attention": Operator(
+        "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor positions, "
+        "Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, float? softcap",
+        cached_attention,
+        lambda query, key, value, *rest: _meta_btHd(query, value),
+    ),
+    "cross_attention": Operator(
+        "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, float? softcap",
+        cross_attention,
+        lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
+    ),
+    "encoder_attention": Operator(
+        "Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor? bias_table, int bias_origin, float scale, "
+        "float? softcap",
+        encoder_attention,
+        lambda query, key, value, *rest: _meta_btHd(query, value),
+    ),
+    "write_cross": Operator(
+        "Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor lengths",
+        write_cross,
+        lambda key, value, key_cache, value_cache, lengths: lengths.new_empty(lengths.shape),
+    ),
 }
-_EAGER: dict[str, Callable[..., Tensor]] = {
-    "cached_attention": cached_attention,
-    "cross_attention": cross_attention,
-    "encoder_attention": encoder_attention,
-    "write_cross": write_cross,
-}
-
-
-def register_operators() -> torch.library.Library:
-    """Define `torch.ops.fixed_capacity.*`, functional and `.out`.
-
-    The returned library must be kept alive by the caller; `operators()` does that.
-    """
-    library = torch.library.Library(NAMESPACE, "DEF")
-    for name, arguments in _SCHEMAS.items():
-        library.define(f"{name}({arguments}) -> Tensor")
-        library.define(f"{name}.out({arguments}, *, Tensor(z!) out) -> Tensor(z!)")
-        library.impl(name, _EAGER[name], "CPU")
-        library.impl(name, _META[name], "Meta")
-        library.impl(f"{name}.out", _out_variant(name), "CompositeExplicitAutograd")
-    return library
-
-
-def _out_variant(name: str):
-    def run(*arguments, out: Tensor, **keywords) -> Tensor:
-        result = _EAGER[name](*arguments, **keywords)
-        out.resize_(result.shape).copy_(result)
-        return out
-
-    return run
-
-
-_library = cache(register_operators)  # one definition per process, kept alive
+_library = cache(partial(define, _OPERATORS))  # one definition per process, kept alive
 
 
 def operators():

@@ -28,12 +28,18 @@ LARGEST_FOLDED = 1 << 16  # elements; what is large is a weight, and stays one
 LARGEST_ROTATION = 256  # a larger permutation costs more to read than its slices cost to copy
 
 
-def in_xnnpack_forms(program: ExportedProgram) -> ExportedProgram:
-    """A copy of `program` (weights shared) with means and half rotations of the last dimension as products."""
+def copied(program: ExportedProgram) -> ExportedProgram:
+    """A copy with a graph of its own; weights are shared."""
     changed = copy.copy(program)
     changed._graph_module = copy.deepcopy(program.graph_module)
     changed._graph_signature = copy.deepcopy(program.graph_signature)
     changed._state_dict, changed._constants = dict(program.state_dict), dict(program.constants)
+    return changed
+
+
+def in_xnnpack_forms(program: ExportedProgram) -> ExportedProgram:
+    """A copy of `program` (weights shared) with means and half rotations of the last dimension as products."""
+    changed = copied(program)
     fold_constants(changed)
     for node in list(changed.graph.nodes):
         if is_row_mean(node):

@@ -5,13 +5,11 @@ Shape legend: C row width, b batch, H heads, T tokens, D head size.
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from exporter.lower.executorch_forms import fold_constants, is_half_rotation, is_row_mean, is_scalar_sum
+from exporter.lower.executorch_forms import copied, fold_constants, is_half_rotation, is_row_mean, is_scalar_sum
 from exporter.row_operators import operators
 from exporter.trace.trace import ExportedProgram
 
@@ -20,10 +18,7 @@ _ATEN = torch.ops.aten
 
 def with_row_operators(program: ExportedProgram) -> ExportedProgram:
     """A copy of `program` (weights shared) that calls one operator for each norm and each rotation."""
-    changed = copy.copy(program)
-    changed._graph_module = copy.deepcopy(program.graph_module)
-    changed._graph_signature = copy.deepcopy(program.graph_signature)
-    changed._state_dict, changed._constants = dict(program.state_dict), dict(program.constants)
+    changed = copied(program)
     fold_constants(changed)
     for node in list(changed.graph.nodes):
         if is_row_mean(node):

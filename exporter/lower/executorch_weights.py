@@ -9,7 +9,6 @@ Shape legend: N output features, C inputs.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from executorch.backends.transforms.utils import create_constant_placeholder
 from torch import Tensor
 from torch.fx import Node
 
-from exporter.lower.executorch_forms import stored_tensors
+from exporter.lower.executorch_forms import copied, stored_tensors
 from exporter.trace.trace import ExportedProgram, InputKind
 from exporter.weights.half import half_holds
 from exporter.weights.layout import WeightLayout, pack_floats, pack_integers
@@ -103,10 +102,7 @@ def weight_argument(node: Node) -> Node | None:
 
 
 def _stored(program: ExportedProgram, store: WeightStore, kept: set[int]) -> ExportedProgram:
-    changed = copy.copy(program)
-    changed._graph_module = copy.deepcopy(program.graph_module)
-    changed._graph_signature = copy.deepcopy(program.graph_signature)
-    changed._state_dict, changed._constants = dict(program.state_dict), dict(program.constants)
+    changed = copied(program)
     rewrite = _Rewrite(changed, store, kept)
     for node in list(changed.graph.nodes):
         rewrite.node(node)

@@ -9,24 +9,14 @@ Shape legend: N output features, C inputs, G groups, X 1 (scale) or 2 (scale, mi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from exporter.operator_library import NAMESPACE, Operator, define
 from exporter.weights.layout import WeightLayout, unpack_floats, unpack_integers
-
-NAMESPACE = "fixed_capacity"
-
-_SCHEMAS = {
-    "dense": "Tensor input, Tensor weight, Tensor? bias, int width, int features, int bits, int group",
-    "quantize_rows": "Tensor input, int group",
-    "embed": "Tensor indices, Tensor weight, int width, int features, int bits, int group",
-    "quantized_dense": "Tensor input, Tensor values, Tensor scales, Tensor? bias, int bits, int group",
-    "quantized_embedding": "Tensor indices, Tensor values, Tensor scales, int bits, int group",
-}
 
 
 def quantize_groups(rows: Tensor, group: int) -> tuple[Tensor, Tensor]:
@@ -114,46 +104,23 @@ def _meta_embed(indices: Tensor, weight: Tensor, width: int, features: int, bits
     return indices.new_empty((*indices.shape, width), dtype=torch.float32)
 
 
-_META: dict[str, Callable[..., Tensor]] = {
-    "dense": _meta_dense,
-    "quantize_rows": _meta_quantize_rows,
-    "embed": _meta_embed,
-    "quantized_dense": lambda input, values, *rest: input.new_empty((*input.shape[:-1], values.shape[0])),
-    "quantized_embedding": lambda indices, values, *rest: indices.new_empty(
-        (*indices.shape, values.shape[1]), dtype=torch.float32
+_STORED = "int width, int features, int bits, int group"
+_OPERATORS = {
+    "dense": Operator(f"Tensor input, Tensor weight, Tensor? bias, {_STORED}", dense, _meta_dense),
+    "quantize_rows": Operator("Tensor input, int group", quantize_rows, _meta_quantize_rows),
+    "embed": Operator(f"Tensor indices, Tensor weight, {_STORED}", embed, _meta_embed),
+    "quantized_dense": Operator(
+        "Tensor input, Tensor values, Tensor scales, Tensor? bias, int bits, int group",
+        quantized_dense,
+        lambda input, values, *rest: input.new_empty((*input.shape[:-1], values.shape[0])),
+    ),
+    "quantized_embedding": Operator(
+        "Tensor indices, Tensor values, Tensor scales, int bits, int group",
+        quantized_embedding,
+        lambda indices, values, *rest: indices.new_empty((*indices.shape, values.shape[1]), dtype=torch.float32),
     ),
 }
-_EAGER: dict[str, Callable[..., Tensor]] = {
-    "dense": dense,
-    "quantize_rows": quantize_rows,
-    "embed": embed,
-    "quantized_dense": quantized_dense,
-    "quantized_embedding": quantized_embedding,
-}
-
-
-def register_operators() -> torch.library.Library:
-    """Define `torch.ops.fixed_capacity.*` of this file; the caller keeps the library alive, as `operators()` does."""
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")
-    for name, arguments in _SCHEMAS.items():
-        library.define(f"{name}({arguments}) -> Tensor")
-        library.define(f"{name}.out({arguments}, *, Tensor(z!) out) -> Tensor(z!)")
-        library.impl(name, _EAGER[name], "CPU")
-        library.impl(name, _META[name], "Meta")
-        library.impl(f"{name}.out", _out_variant(name), "CompositeExplicitAutograd")
-    return library
-
-
-def _out_variant(name: str):
-    def run(*arguments, out: Tensor, **keywords) -> Tensor:
-        result = _EAGER[name](*arguments, **keywords)
-        out.resize_(result.shape).copy_(result)
-        return out
-
-    return run
-
-
-_library = cache(register_operators)
+_library = cache(partial(define, _OPERATORS))
 
 
 def operators():

@@ -21,6 +21,7 @@ PACKAGES = ("runtime_shims", "exporter", "recipes")
 EXPORTER_FLOORS = {
     "__init__": 0,
     "spec": 1,
+    "operator_library": 1,
     "plan_view": 2,
     "cli_options": 2,
     "cli_output": 3,
