@@ -103,6 +103,7 @@ def test_rates_leave_out_each_rows_first_token() -> None:
     # four steps of 10^9 weight bytes and 2 rows of 1,000 elements of 4 bytes, in 2 seconds
     assert ROW.read_gb_per_second(1000) == pytest.approx(4 * (1 + 8e-6) / 2)
     assert replace(ROW, decode_seconds=0.0).decode_tokens_per_second is None
+    assert replace(ROW, rows=1, tokens=0).read_gb_per_second(1000) is None
 
 
 def test_a_ratio_pairs_the_rounds() -> None:

@@ -46,7 +46,8 @@ class Row:
     @property
     def decode_tokens_per_second(self) -> float | None:
         """Tokens after each row's first, per second of decoding."""
-        return (self.tokens - self.rows) / self.decode_seconds if self.decode_seconds > 0 else None
+        told = self.decode_seconds > 0 and self.tokens > self.rows
+        return (self.tokens - self.rows) / self.decode_seconds if told else None
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -60,7 +61,7 @@ class Row:
 
     def read_gb_per_second(self, cache_elements: float) -> float | None:
         """Weights and live cache elements (at the mean length, per row) read by the steps, in 10^9 bytes per second."""
-        if not self.weights_bytes or self.decode_seconds <= 0:
+        if not self.weights_bytes or self.decode_tokens_per_second is None:
             return None
         steps = self.tokens // self.rows - 1
         per_step = self.weights_bytes + self.rows * cache_elements * self.cache_element_bytes
