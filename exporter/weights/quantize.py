@@ -20,6 +20,7 @@ from exporter.weights.operators import dequantized, operators, quantize_groups
 
 _SMALLEST_SCALE = 1e-30
 _PARTS_OF_RANGE = (1.0, 0.95, 0.9, 0.85, 0.8)
+_ROWS_AT_ONCE = 4096
 _WEIGHTS_AT_ONCE = 1 << 18  # what the processor's caches hold, several times over
 
 
@@ -29,25 +30,25 @@ def quantize_matrix(weight_NC: Tensor, bits: int, group: int) -> tuple[Tensor, T
     parts = []
     for rows in weight_NC.split(max(1, _WEIGHTS_AT_ONCE // weight_NC.shape[1])):
         padded = functional.pad(rows, (0, -rows.shape[1] % group))
-        grouped_SM = padded.reshape(-1, group).T.contiguous()  # sums over a group then run along whole vectors
-        values_SM, terms_XM = choose(grouped_SM)
-        values = values_SM.T.reshape(padded.shape)[:, : rows.shape[1]].to(torch.int8)
-        parts.append((values, terms_XM.T.reshape(rows.shape[0], -1, terms_XM.shape[0]).bfloat16()))
+        values_MS, terms_MX = choose(padded.reshape(-1, group))
+        values = values_MS.reshape(padded.shape)[:, : rows.shape[1]].to(torch.int8)
+        parts.append((values, terms_MX.reshape(rows.shape[0], -1, terms_MX.shape[1]).bfloat16()))
     return torch.cat([values for values, _ in parts]), torch.cat([terms for _, terms in parts])
 
 
-def _eight_bits(grouped_SM: Tensor) -> tuple[Tensor, Tensor]:
+def _eight_bits(grouped_MS: Tensor) -> tuple[Tensor, Tensor]:
     """-127..127, the largest magnitude of a group at the end of the range."""
-    scales = _rounded_scale(grouped_SM.abs().amax(0, keepdim=True) / 127)
-    return torch.round(grouped_SM / scales).clamp_(-127, 127), scales
+    scales = _rounded_scale(grouped_MS.abs().amax(1, keepdim=True) / 127)
+    return (grouped_MS / scales).round_().clamp_(-127, 127), scales
 
 
-def _four_bits(grouped_SM: Tensor) -> tuple[Tensor, Tensor]:
+def _four_bits(grouped_MS: Tensor) -> tuple[Tensor, Tensor]:
     """0..15 with the scale and minimum that lose least of a group in squares.
 
     Tried are ranges from all of the group's down to a part of it, each as it is and after a line is fitted through the
     values and what they stand for.
     """
+    grouped_SM = grouped_MS.T.contiguous()  # sums over a group then run along whole vectors
     low, high = grouped_SM.amin(0, keepdim=True), grouped_SM.amax(0, keepdim=True)
     best_values, best_terms = torch.zeros_like(grouped_SM), torch.cat((torch.ones_like(low), low))
     least = torch.full_like(low, torch.inf)
@@ -61,7 +62,7 @@ def _four_bits(grouped_SM: Tensor) -> tuple[Tensor, Tensor]:
             best_values = torch.where(better, values, best_values)
             best_terms = torch.where(better, torch.cat((scales, minima)), best_terms)
             least = torch.minimum(loss, least)
-    return best_values, best_terms
+    return best_values.T, best_terms.T
 
 
 def _nearest(grouped_SM: Tensor, scales: Tensor, minima: Tensor) -> Tensor:
@@ -90,15 +91,21 @@ def _rounded_scale(scales: Tensor) -> Tensor:
 
 
 class QuantizedMatrix(nn.Module):
-    """A matrix in integers. While `rounded_NC` is set, eager PyTorch computes with the same numbers as floats."""
+    """A matrix in integers, made of weights that are rounded in place.
+
+    While `rounded_NC` holds them, eager PyTorch computes with the same numbers as floats.
+    """
 
     def __init__(self, weight_NC: Tensor, bits: int, group: int) -> None:
         super().__init__()
         self.bits, self.group = bits, group
-        values, scales = quantize_matrix(weight_NC, bits, group)
-        self.register_buffer("values", values)
-        self.register_buffer("scales", scales)
-        self.rounded_NC: list[Tensor] = [dequantized(values, scales, group)]  # in a list: not part of the state
+        parts = []
+        for rows in weight_NC.split(_ROWS_AT_ONCE):  # rounded in place: a large model is in memory once
+            parts.append(quantize_matrix(rows, bits, group))
+            rows.copy_(dequantized(*parts[-1], group))
+        self.register_buffer("values", torch.cat([values for values, _ in parts]))
+        self.register_buffer("scales", torch.cat([scales for _, scales in parts]))
+        self.rounded_NC: list[Tensor] = [weight_NC]  # in a list: not part of the state
 
     @property
     def shape(self) -> torch.Size:
@@ -152,7 +159,6 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
     def matrix(weight: Tensor, bits: int) -> QuantizedMatrix:
         if id(weight) not in matrices:
             matrices[id(weight)] = QuantizedMatrix(weight.detach(), bits, group)
-            weight.data = torch.empty(0)  # a large model is in memory once
         return matrices[id(weight)]
 
     table = embedding.weight
