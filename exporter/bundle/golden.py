@@ -81,8 +81,8 @@ def answer_row(
 ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
     """Greedy tokens of one row, and the largest logits after its prompt.
 
-    The answer ends before a token that leads the next best by less than `lead` times the largest logit: where programs
-    may differ that much, either is right.
+    The answer ends before a token that leads the next best by less than `lead` times the step's largest logit (at least
+    1): where programs may differ that much, either is right.
     """
     with torch.no_grad():
         step = eager_step(model, source, features)
@@ -97,7 +97,7 @@ def answer_row(
         while len(tokens) < budget:
             position = len(prompt) + len(tokens)
             token = greedy_token(logits_V, rules, position, len(prompt))
-            needed = lead * abs(float(best.values[0]))
+            needed = lead * max(1.0, float(logits_V.abs().max()))
             if lead > 0.0 and _lead_of(token, logits_V, rules, position, len(prompt)) < needed:
                 break
             tokens.append(token)

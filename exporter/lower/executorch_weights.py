@@ -73,6 +73,7 @@ def with_stored_weights(programs: dict[str, ExportedProgram], float_bits: int = 
     """Programs whose products and lookups read stored weights. Takes the weights out of `programs` and their model."""
     store = WeightStore(float_bits)
     kept = {id(weight) for program in programs.values() for weight in weights_read_otherwise(program)}
+    kept |= read_both_ways(programs)
     return {name: _stored(program, store, kept) for name, program in programs.items()}
 
 
@@ -83,6 +84,15 @@ def weights_read_otherwise(program: ExportedProgram) -> list[Tensor]:
         for node, tensor in stored_tensors(program).items()
         if any(weight_argument(user) is not node for user in node.users)
     ]
+
+
+def read_both_ways(programs: dict[str, ExportedProgram]) -> set[int]:
+    """Ids of tensors that some node reads as `[N, C]` and another as `[C, N]`: they cannot be stored for both."""
+    ways: dict[int, set[bool]] = {}
+    for program in programs.values():
+        for node, tensor in stored_tensors(program).items():
+            ways.setdefault(id(tensor), set()).update(user.target == _ATEN.addmm.default for user in node.users)
+    return {key for key, found in ways.items() if len(found) > 1}
 
 
 def weight_argument(node: Node) -> Node | None:

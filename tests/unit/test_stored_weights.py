@@ -182,3 +182,23 @@ def test_the_rewritten_trace_computes_what_the_trace_did(case: str) -> None:
     torch.testing.assert_close(programs["run"].module()(indices), want)
     names = [node.target for node in programs["run"].graph.nodes if node.target == operators().dense.default]
     assert len(names) == 2
+
+
+class ReadBothWays(nn.Module):
+    """One square matrix, multiplied with as it is and transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.arange(64.0).view(8, 8), requires_grad=False)
+        self.bias = nn.Parameter(torch.ones(8), requires_grad=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return torch.addmm(self.bias, nn.functional.linear(rows, self.matrix), self.matrix)
+
+
+def test_a_matrix_that_is_read_both_ways_is_left_as_it_is() -> None:
+    module, rows = ReadBothWays(), torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    expected = module(rows)
+    changed = with_stored_weights({"decode": torch.export.export(module, (rows,), strict=False)}, 32)["decode"]
+    torch.testing.assert_close(changed.module()(rows), expected)
+    assert not [node for node in changed.graph.nodes if node.target == operators().dense.default]

@@ -17,7 +17,7 @@ from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.reference.executorch_program import ExecutorchProgram, set_runtime_threads
 from runtime_shims.reference.program import StepInputs
 from tests.benchmarks.capacity.model import text
-from tests.benchmarks.harness.job import Answer, Job
+from tests.benchmarks.harness.job import Job
 from tests.benchmarks.harness.serve import serve
 
 STEPS = 20
@@ -74,12 +74,6 @@ class BundleCapacity:
             "promised_bytes": memory.weights_bytes + memory.planned_bytes,
             "cache_bytes": memory.cache_bytes,
         }
-
-    def answer(self) -> Answer:
-        raise NotImplementedError("this task times steps")
-
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("this task times steps")
 
 
 def median_step(step) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tests.benchmarks.decode.eager import load_model, weights_bytes
-from tests.benchmarks.harness.job import Answer, Job
+from tests.benchmarks.harness.job import Job
 from tests.benchmarks.harness.serve import serve
 from tests.benchmarks.harness.static_decode import StaticDecode
 
@@ -48,12 +48,6 @@ class ExportedCapacity:
             self._program.run(token)
             times.append(time.perf_counter() - started)
         return statistics.median(times[1:])
-
-    def answer(self) -> Answer:
-        raise NotImplementedError("this task times steps")
-
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("this task times steps")
 
 
 if __name__ == "__main__":

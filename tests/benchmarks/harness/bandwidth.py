@@ -33,9 +33,6 @@ class ReadProbe:
             times.append(time.perf_counter() - started)
         return Answer([[]], 0.0, min(times), min(times))
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError
-
 
 if __name__ == "__main__":
     serve(ReadProbe, ["torch"])

@@ -25,17 +25,13 @@ CAPACITY_COMMANDS = ("check", "time", "endure")
 class Rival(Protocol):
     """A loaded model that runs its workload again and again.
 
-    weights_bytes and cache_element_bytes are those of `Loaded`.
+    weights_bytes and cache_element_bytes are those of `Loaded`. Beside them it has a method for every command that its
+    task asks of it (`job.py`): `answer() -> Answer`; `follow(tokens) -> tokens`, the greedy choice at every place of
+    row 0's given continuation, where its tokens may differ from eager's; `check`, `time` and `endure` for capacities.
     """
 
     weights_bytes: int
     cache_element_bytes: int
-
-    def answer(self) -> Answer:
-        """Run the workload once."""
-
-    def follow(self, tokens: list[int]) -> list[int]:
-        """The greedy choice at every place of row 0's given continuation; asked of quantized rivals only."""
 
 
 def serve(load: Callable[[Job], Rival], packages: Sequence[str]) -> None:
@@ -69,7 +65,7 @@ def serve(load: Callable[[Job], Rival], packages: Sequence[str]) -> None:
             return
 
 
-def _obey(rival: Rival, command: dict[str, Any]) -> dict[str, Any]:
+def _obey(rival: Any, command: dict[str, Any]) -> dict[str, Any]:
     if command["do"] == "answer":
         return asdict(rival.answer())
     if command["do"] == "follow":

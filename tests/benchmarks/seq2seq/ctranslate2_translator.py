@@ -45,9 +45,6 @@ class Translator:
         tokens = [[token_of(text) for text in result.hypotheses[0]] for result in results]
         return Answer(tokens, 0.0, 0.0, total)
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("free answers are compared")
-
 
 def token_of(text: str) -> int:
     """The token id of a word, see `checkpoints.word`."""

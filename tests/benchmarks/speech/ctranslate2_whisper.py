@@ -42,9 +42,6 @@ class CTranslate2Whisper:
         tokens = [token for token in result.sequences_ids[0] if token != self._end]
         return Answer([tokens], 0.0, 0.0, total)
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("free answers are compared")
-
 
 if __name__ == "__main__":
     serve(CTranslate2Whisper, ["ctranslate2", "transformers"])

@@ -32,9 +32,6 @@ class EagerSpeech:
         total = time.perf_counter() - started
         return Answer(tokens, 0.0, 0.0, total)
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("it is the reference")
-
 
 if __name__ == "__main__":
     serve(EagerSpeech, ["transformers", "torch"])

@@ -43,9 +43,6 @@ class FasterWhisper:
         tokens = [token for segment in segments for token in segment.tokens]
         return Answer([tokens], 0.0, 0.0, time.perf_counter() - started)
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("free answers are compared")
-
 
 if __name__ == "__main__":
     serve(FasterWhisper, ["faster-whisper", "ctranslate2"])

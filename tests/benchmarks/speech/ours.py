@@ -30,9 +30,6 @@ class BundleSpeech:
         total = time.perf_counter() - started
         return Answer([[token for token in said if token not in self._rules.eos]], 0.0, 0.0, total)
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("free answers are compared")
-
 
 if __name__ == "__main__":
     serve(BundleSpeech, ["fixed-capacity", "executorch", "torch"])

@@ -52,9 +52,6 @@ class ExportedSpeech:
             step, banned = [token], rules.suppress_tokens
         return Answer([said], 0.0, 0.0, time.perf_counter() - started)
 
-    def follow(self, tokens: list[int]) -> list[int]:
-        raise NotImplementedError("it is asked for equal answers only")
-
 
 if __name__ == "__main__":
     serve(ExportedSpeech, ["transformers", "executorch", "torch"])
