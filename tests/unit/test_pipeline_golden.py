@@ -162,7 +162,7 @@ def test_a_vocabulary_that_is_suppressed_whole_is_named_and_no_bundle_is() -> No
 
 
 def leads_of(model: PreTrainedModel, text: list[int], prompt: int) -> list[float]:
-    """By how much each token after the prompt leads the next best, relative to its step's largest logit (at least 1)."""
+    """By how much each token after the prompt leads the next best, as a share of its step's largest logit, or of 1."""
     logits = model(input_ids=torch.tensor([text])).logits[0, prompt - 1 : -1]
     best, second = torch.topk(logits, 2).values.unbind(-1)
     return ((best - second) / logits.abs().amax(-1).clamp_min(1.0)).tolist()
