@@ -87,6 +87,42 @@ std::vector<float> mixed(std::span<const uint8_t> data, const Format& format) {
 
 double sinc(double x) { return x == 0.0 ? 1.0 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x); }
 
+// The modified Bessel function of order 0, by its series; not every standard library has it.
+double bessel(double x) {
+  double term = 1.0, sum = 1.0;
+  for (int order = 1; term > 1e-17 * sum; ++order) {
+    term *= x * x / (4.0 * order * order);
+    sum += term;
+  }
+  return sum;
+}
+
+// A sinc under a Kaiser window, sampled for every phase that output samples can have between input samples.
+struct Filter {
+  Filter(int64_t from_rate, int64_t to_rate) {
+    const int64_t common = std::gcd(from_rate, to_rate);
+    up = to_rate / common;
+    down = from_rate / common;
+    constexpr double kZeroCrossings = 48.0, kShape = 9.0;  // what does not fit the new rate is 90 dB down
+    const double pass = std::min(1.0, static_cast<double>(up) / static_cast<double>(down)) * 0.97;
+    const double half = kZeroCrossings / pass;
+    reach = static_cast<int64_t>(half) + 1;
+    taps.resize(static_cast<size_t>(up * (2 * reach + 1)));
+    for (int64_t phase = 0; phase < up; ++phase)
+      for (int64_t offset = -reach; offset <= reach; ++offset) {
+        const double distance = static_cast<double>(offset) - static_cast<double>(phase) / static_cast<double>(up);
+        const double share = distance / half;
+        const double window = std::abs(share) < 1.0 ? bessel(kShape * std::sqrt(1.0 - share * share)) / bessel(kShape) : 0.0;
+        taps[static_cast<size_t>(phase * (2 * reach + 1) + offset + reach)] = sinc(distance * pass) * pass * window;
+      }
+  }
+
+  const double* of_phase(int64_t phase) const { return &taps[static_cast<size_t>(phase * (2 * reach + 1))]; }
+
+  int64_t up = 1, down = 1, reach = 0;
+  std::vector<double> taps;
+};
+
 }  // namespace
 
 Result<Sound> read_wav(const std::filesystem::path& path) {
@@ -137,24 +173,18 @@ Result<Sound> cut(Sound sound, const AudioCut& part) {
 
 std::vector<float> resample(std::span<const float> samples, int64_t from_rate, int64_t to_rate) {
   if (from_rate == to_rate) return {samples.begin(), samples.end()};
-  constexpr double kZeroCrossings = 48.0, kShape = 9.0;  // a Kaiser window: 90 dB of what does not fit is stopped
-  const double ratio = static_cast<double>(to_rate) / static_cast<double>(from_rate);
-  const double pass = std::min(1.0, ratio) * 0.97, reach = kZeroCrossings / pass;
-  const double bessel = std::cyl_bessel_i(0.0, kShape);
-  const auto count = static_cast<size_t>(std::ceil(static_cast<double>(samples.size()) * ratio));
-  std::vector<float> result(count);
-  for (size_t index = 0; index < count; ++index) {
-    const double centre = static_cast<double>(index) / ratio;
-    const auto first = static_cast<int64_t>(std::max(0.0, std::ceil(centre - reach)));
-    const auto last = std::min<int64_t>(static_cast<int64_t>(samples.size()) - 1,
-                                        static_cast<int64_t>(std::floor(centre + reach)));
+  const Filter filter(from_rate, to_rate);
+  const auto count = static_cast<int64_t>(samples.size()), out_count = (count * filter.up + filter.down - 1) / filter.down;
+  std::vector<float> result(static_cast<size_t>(out_count));
+  for (int64_t index = 0; index < out_count; ++index) {
+    const int64_t centre = index * filter.down / filter.up;
+    const double* taps = filter.of_phase(index * filter.down % filter.up);
+    const int64_t first = std::max<int64_t>(centre - filter.reach, 0);
+    const int64_t last = std::min(centre + filter.reach, count - 1);
     double sum = 0.0;
-    for (int64_t place = first; place <= last; ++place) {
-      const double distance = static_cast<double>(place) - centre, share = distance / reach;
-      const double window = std::cyl_bessel_i(0.0, kShape * std::sqrt(std::max(0.0, 1.0 - share * share))) / bessel;
-      sum += static_cast<double>(samples[static_cast<size_t>(place)]) * sinc(distance * pass) * pass * window;
-    }
-    result[index] = static_cast<float>(sum);
+    for (int64_t place = first; place <= last; ++place)
+      sum += static_cast<double>(samples[static_cast<size_t>(place)]) * taps[place - centre + filter.reach];
+    result[static_cast<size_t>(index)] = static_cast<float>(sum);
   }
   return result;
 }
