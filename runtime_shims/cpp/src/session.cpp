@@ -31,7 +31,7 @@ Session::Session(Manifest manifest, std::unique_ptr<Program> program, SequenceCu
       cursor_(std::move(cursor)),
       buffers_(manifest_.limits),
       prompts_(manifest_.limits.max_batch, manifest_.limits.max_dec),
-      prompt_logits_(index_of(manifest_.limits.max_batch * manifest_.tokens.vocab_size)),
+      last_logits_(index_of(manifest_.limits.max_batch * manifest_.tokens.vocab_size)),
       positions_(index_of(manifest_.limits.max_batch)) {
   chunk_.reserve(index_of(manifest_.limits.max_batch));
   enc_lengths_.reserve(index_of(manifest_.limits.max_batch));
@@ -61,29 +61,44 @@ Result<Logits> Session::prefill() {
   if (Status alive = check_alive(); !alive) return alive.error();
   if (rows_ == 0 || !prompts_pending_)
     return refusal(ErrorCode::user_input, "there is no prompt to run: call begin first");
+  if (Status done = run_chunks(prompts_.rows(), manifest_.recipe.prefill_chunk); !done) return done.error();
+  prompts_pending_ = false;
+  return last_logits();
+}
+
+Result<Logits> Session::feed(TokenRows tokens_per_row) {
+  if (Status alive = check_alive(); !alive) return alive.error();
+  if (Status checked = check_step(tokens_per_row, std::nullopt); !checked) return checked.error();
+  if (Status done = run_chunks(tokens_per_row, manifest_.limits.max_step); !done) return done.error();
+  return last_logits();
+}
+
+// Writes rows of tokens `width` at a time, and keeps the logits of each row's last token.
+Status Session::run_chunks(TokenRows tokens, int64_t width_of_chunk) {
+  const size_t width = index_of(width_of_chunk);
   size_t longest = 0;
-  for (const TokenRow prompt : prompts_.rows()) longest = std::max(longest, prompt.size());
-  const size_t width = index_of(manifest_.recipe.prefill_chunk), words_count = index_of(manifest_.tokens.vocab_size);
+  for (const TokenRow row : tokens) longest = std::max(longest, row.size());
   for (size_t start = 0; start < longest; start += width) {
     chunk_.clear();
-    for (const TokenRow prompt : prompts_.rows())
-      chunk_.push_back(start < prompt.size() ? prompt.subspan(start, std::min(width, prompt.size() - start)) : TokenRow{});
+    for (const TokenRow row : tokens)
+      chunk_.push_back(start < row.size() ? row.subspan(start, std::min(width, row.size() - start)) : TokenRow{});
     const Result<Logits> logits = decode(chunk_, false);
-    if (!logits) return logits;
-    for (size_t row = 0; row < prompts_.rows().size(); ++row) {
-      const size_t length = prompts_.rows()[row].size();
+    if (!logits) return logits.error();
+    for (size_t row = 0; row < tokens.size(); ++row) {
+      const size_t length = tokens[row].size();
       if (length <= start || length > start + width) continue;
       const std::span<const float> last = logits->at(static_cast<int64_t>(row), 0);
-      std::copy(last.begin(), last.end(), prompt_logits_.begin() + static_cast<std::ptrdiff_t>(row * words_count));
+      std::copy(last.begin(), last.end(), last_logits_.begin() + static_cast<std::ptrdiff_t>(row * last.size()));
     }
   }
-  prompts_pending_ = false;
-  return Logits{prompt_logits_.data(), rows_, 1, manifest_.tokens.vocab_size};
+  return {};
 }
+
+Logits Session::last_logits() const { return {last_logits_.data(), rows_, 1, manifest_.tokens.vocab_size}; }
 
 Result<Logits> Session::step(TokenRows tokens_per_row) {
   if (Status alive = check_alive(); !alive) return alive.error();
-  if (Status checked = check_step(tokens_per_row); !checked) return checked.error();
+  if (Status checked = check_step(tokens_per_row, manifest_.limits.max_logit_rows); !checked) return checked.error();
   return decode(tokens_per_row, true);
 }
 
@@ -140,7 +155,7 @@ Result<Logits> Session::decode(TokenRows tokens, bool every_token) {
   return logits;
 }
 
-Status Session::check_step(TokenRows tokens_per_row) const {
+Status Session::check_step(TokenRows tokens_per_row, std::optional<int64_t> widest) const {
   if (prompts_pending_ || rows_ == 0)
     return refusal(ErrorCode::user_input, "a step needs a prompt behind it: call begin and prefill first");
   if (static_cast<int64_t>(tokens_per_row.size()) != rows_)
@@ -148,19 +163,18 @@ Status Session::check_step(TokenRows tokens_per_row) const {
   bool any = false;
   for (int64_t row = 0; row < rows_; ++row) {
     const TokenRow tokens = tokens_per_row[index_of(row)];
-    if (Status checked = check_step_row(row, tokens); !checked) return checked;
+    if (Status checked = check_step_row(row, tokens, widest); !checked) return checked;
     any = any || !tokens.empty();
   }
   if (any) return {};
   return refusal(ErrorCode::user_input, "every row of the step is empty; give at least one row a token");
 }
 
-Status Session::check_step_row(int64_t row, TokenRow tokens) const {
+Status Session::check_step_row(int64_t row, TokenRow tokens, std::optional<int64_t> widest) const {
   const auto count = static_cast<int64_t>(tokens.size());
-  if (count > manifest_.limits.max_logit_rows)
-    return refusal(ErrorCode::capacity_exceeded, "row ", row, ": a step of ", count, " tokens, at most ",
-                   manifest_.limits.max_logit_rows, " get logits; export with a larger --max-draft");
-  if (!cursor_.can_extend(row, count))
+  if (widest && count > *widest)
+    return refusal(ErrorCode::capacity_exceeded, "row ", row, ": a step of ", count, " tokens, at most ", *widest, " get logits; export with a larger --max-draft");
+  if (count > cursor_.room(row))
     return refusal(ErrorCode::capacity_exceeded, "row ", row, " holds ", cursor_.length(row),
                    " tokens and cannot take ", count, " more: the capacity is ", manifest_.limits.max_dec,
                    "; export with a larger --max-dec");

@@ -2,7 +2,8 @@
 // runtime_shims/reference/session.py.
 //
 // The verbs: `begin` (check everything, run the encoder), `prefill` (run the prompts in chunks), `step` (write a few
-// tokens per row, get their logits), `rollback` (take tokens back), `reset`.
+// tokens per row, get their logits), `feed` (write any number, get the last one's), `rollback` (take tokens back), `end`,
+// `reset`.
 //
 // Shape legend: B rows of the request, R step tokens with logits, V vocabulary.
 #pragma once
@@ -23,7 +24,7 @@ namespace fixed_capacity {
 // program itself leaves the caches undefined; from then on every verb refuses until `reset`.
 class Session {
  public:
-  // Allocates step buffers and the prompts' logits [max_batch, V]. Refuses a manifest whose caches do not agree.
+  // Allocates step buffers and the rows' last logits [max_batch, V]. Refuses a manifest whose caches do not agree.
   static Result<Session> open(Manifest manifest, std::unique_ptr<Program> program);
 
   const Manifest& manifest() const { return manifest_; }
@@ -51,8 +52,15 @@ class Session {
   // the session's next call. Refuses, with nothing written, when a row cannot take its tokens.
   Result<Logits> step(TokenRows tokens_per_row);
 
+  // Writes any number of tokens per row in chunks. Logits of each row's last one, [B, 1, V], valid until the next `feed`
+  // or `prefill`; those of idle rows mean nothing. Refuses, with nothing written, when a row cannot take its tokens.
+  Result<Logits> feed(TokenRows tokens_per_row);
+
   // Takes the last `count` tokens of a row back.
   Status rollback(int64_t row, int64_t count);
+
+  // Forgets the request in progress, if there is one.
+  void end() { forget_request(); }
 
   // Returns to the state after loading, whatever happened before.
   Status reset();
@@ -61,8 +69,10 @@ class Session {
   Session(Manifest manifest, std::unique_ptr<Program> program, SequenceCursor cursor);
 
   Status check_alive() const;
-  Status check_step(TokenRows tokens_per_row) const;
-  Status check_step_row(int64_t row, TokenRow tokens) const;
+  Status check_step(TokenRows tokens_per_row, std::optional<int64_t> widest) const;
+  Status check_step_row(int64_t row, TokenRow tokens, std::optional<int64_t> widest) const;
+  Status run_chunks(TokenRows tokens, int64_t width);
+  Logits last_logits() const;
   void forget_request();
   Status encode(const Source& source);
   Result<Logits> decode(TokenRows tokens, bool every_token);
@@ -73,7 +83,7 @@ class Session {
   SequenceCursor cursor_;
   StepBuffers buffers_;
   TokenTable prompts_;
-  std::vector<float> prompt_logits_;
+  std::vector<float> last_logits_;
   std::vector<TokenRow> chunk_;
   std::vector<int64_t> positions_, enc_lengths_, live_enc_lengths_;
   bool prompts_pending_ = false;
