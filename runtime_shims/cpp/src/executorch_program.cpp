@@ -80,6 +80,7 @@ class ExecutorchProgram final : public Program {
       : path_((bundle.root / entry.file).string()), name_(entry.file), limits_(bundle.manifest.limits) {}
 
   Status load(const Manifest& manifest, const ProgramEntry& entry);
+  Result<std::span<const float>> features(std::span<const float> waveforms, int64_t rows) override;
   Status encode(const EncoderInputs& inputs) override;
   Result<Logits> decode(const StepInputs& inputs) override;
   Status reset() override;
@@ -94,7 +95,7 @@ class ExecutorchProgram final : public Program {
   std::unique_ptr<MmapDataLoader> loader_;
   std::unique_ptr<et::Program> program_;
   Arenas arenas_;
-  std::unique_ptr<LoadedMethod> encode_, decode_;
+  std::unique_ptr<LoadedMethod> features_, encode_, decode_;
 };
 
 Error ExecutorchProgram::refused(et::Error error) const {
@@ -125,6 +126,8 @@ Status ExecutorchProgram::load(const Manifest& manifest, const ProgramEntry& ent
                    " bytes that it plans; export with lower limits");
   if (manifest.kind != ModelKind::decoder_only)
     if (Status loaded = load_method("encode", encode_); !loaded) return loaded;
+  if (manifest.speech)
+    if (Status loaded = load_method("features", features_); !loaded) return loaded;
   return load_method("decode", decode_);
 }
 
@@ -152,6 +155,17 @@ et::Error set_inputs(et::Method& method, std::array<Argument*, Count> arguments,
     if (const et::Error error = method.set_input(arguments[index]->value(), index); error != et::Error::Ok)
       return error;
   return et::Error::Ok;
+}
+
+Result<std::span<const float>> ExecutorchProgram::features(std::span<const float> waveforms, int64_t rows) {
+  Argument waveform(ScalarType::Float, waveforms.data(), {rows, static_cast<int64_t>(waveforms.size()) / rows});
+  if (set_inputs<1>(*features_->method, {&waveform}, 1) != et::Error::Ok)
+    return refusal(ErrorCode::program_failed, name_, ": features refuses its input: ", take_executorch_log());
+  if (Status done = execute(*features_, "features"); !done) return done.error();
+  const Tensor& made = features_->method->get_output(0).toTensor();
+  if (made.scalar_type() != ScalarType::Float)
+    return refusal(ErrorCode::program_failed, name_, ": features returned another type than float32");
+  return std::span(made.const_data_ptr<float>(), static_cast<size_t>(made.numel()));
 }
 
 Status ExecutorchProgram::encode(const EncoderInputs& inputs) {
@@ -192,6 +206,8 @@ Result<Logits> ExecutorchProgram::decode(const StepInputs& inputs) {
 
 Status ExecutorchProgram::reset() {
   arenas_.clear();
+  if (features_)
+    if (Status loaded = load_method("features", features_); !loaded) return loaded;
   if (encode_)
     if (Status loaded = load_method("encode", encode_); !loaded) return loaded;
   return load_method("decode", decode_);

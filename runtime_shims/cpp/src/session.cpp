@@ -43,6 +43,23 @@ int64_t Session::high_water(int64_t row) const { return cursor_.high_water(row);
 bool Session::can_extend(int64_t row, int64_t count) const { return cursor_.can_extend(row, count); }
 int64_t Session::max_rollback(int64_t row) const { return cursor_.max_rollback(row); }
 
+Result<std::vector<float>> Session::features(std::span<const float> waveforms, int64_t rows) {
+  if (Status alive = check_alive(); !alive) return alive.error();
+  if (!manifest_.speech)
+    return refusal(ErrorCode::unsupported_setting,
+                   "the bundle has no method that turns sound into features; export it again with its processor");
+  if (rows < 1 || rows > manifest_.limits.max_batch)
+    return refusal(ErrorCode::capacity_exceeded, rows, " recordings were given, the bundle runs at most ",
+                   manifest_.limits.max_batch, " rows at once; send fewer or export with a larger --max-batch");
+  if (static_cast<int64_t>(waveforms.size()) != rows * manifest_.speech->samples)
+    return refusal(ErrorCode::user_input, "a recording must have ", manifest_.speech->samples, " samples; ",
+                   waveforms.size(), " were given for ", rows);
+  forget_request();
+  const Result<std::span<const float>> made = program_->features(waveforms, rows);
+  if (!made) return failed(made.error());
+  return std::vector<float>(made->begin(), made->end());
+}
+
 Status Session::begin(TokenRows prompts, const Source& source) {
   if (Status alive = check_alive(); !alive) return alive;
   if (Status checked = check_prompts(prompts, manifest_); !checked) return checked;
@@ -122,7 +139,7 @@ void Session::forget_request() {
   prompts_pending_ = false;
   prompts_.clear();
   enc_lengths_.clear();
-  for (int64_t row = 0; row < manifest_.limits.max_batch; ++row) cursor_.clear(row);
+  for (int64_t row = 0; row < manifest_.limits.max_batch; ++row) (void)cursor_.clear(row);  // rows of a cursor can always be cleared
 }
 
 Status Session::encode(const Source& source) {

@@ -48,6 +48,9 @@ class Program {
  public:
   virtual ~Program() = default;
 
+  // Features [B, *source_shape] of waveforms [B, N], in the program's own memory and valid until its next call. Only where
+  // the manifest says what sound the programs take.
+  [[nodiscard]] virtual Result<std::span<const float>> features(std::span<const float> waveforms, int64_t rows) = 0;
   // Fills the cross caches of rows 0..B-1.
   [[nodiscard]] virtual Status encode(const EncoderInputs& inputs) = 0;
   // Writes the step's keys and values, attends, returns logits.

@@ -40,6 +40,10 @@ class Session {
   // Most tokens that can be taken back from `row` now.
   int64_t max_rollback(int64_t row) const;
 
+  // The encoder's features [B, *source_shape] of `rows` waveforms [B, N], each of as many samples as the manifest's
+  // `speech` says. Ends the request in progress.
+  Result<std::vector<float>> features(std::span<const float> waveforms, int64_t rows);
+
   // Starts a request: forgets the last one, checks the new one whole, runs the encoder if there is one. Prompts are
   // decoder token ids per row (encoder-decoder: the start tokens).
   Status begin(TokenRows prompts, const Source& source = {});
