@@ -120,7 +120,7 @@ Status Decoder::propose() {
 // Judges a row's drafts from the first on, and emits until one falls, the row ends, or all of them stand.
 Result<RowRound> Decoder::settle(size_t index, const Logits& logits, const Proposal& proposal) {
   DecodingRow& row = rows_[index];
-  RowRound outcome{static_cast<int64_t>(proposal.tokens.size()), 0, 0};
+  RowRound outcome{proposal.tokens, 0, 0};
   for (size_t offset = 0; offset <= proposal.tokens.size(); ++offset) {
     const std::span<const float> found = logits.at(static_cast<int64_t>(index), static_cast<int64_t>(offset));
     const Result<Verdict> verdict = decide(row, found, proposal, offset);

@@ -9,12 +9,12 @@ namespace fixed_capacity {
 void RunStats::record(std::span<const RowRound> outcomes) {
   ++steps;
   for (const RowRound& outcome : outcomes) {
-    proposed += outcome.proposed;
+    proposed += outcome.drafts();
     evaluated += outcome.evaluated();
     accepted += outcome.accepted;
     corrections += outcome.corrected();
     bonuses += outcome.has_bonus();
-    if (outcome.proposed > 0)
+    if (outcome.drafts() > 0)
       ++accepted_lengths[static_cast<size_t>(std::min(outcome.accepted, kMostDrafts))];
     else
       plain_tokens += outcome.emitted;

@@ -13,13 +13,14 @@ inline constexpr int64_t kMostDrafts = 64;  // accepted lengths that are counted
 
 // What one round brought one row; nothing for a row that had ended.
 struct RowRound {
-  int64_t proposed = 0;  // drafts that were verified
+  std::span<const int64_t> proposed;  // the drafts that were verified; valid until the next round
   int64_t accepted = 0;  // how many of them stand: the first ones
   int64_t emitted = 0;   // accepted drafts, and a correction or bonus unless the row ended before it
 
-  int64_t evaluated() const { return emitted < proposed ? emitted : proposed; }
-  bool corrected() const { return emitted > accepted && accepted < proposed; }
-  bool has_bonus() const { return emitted > accepted && accepted == proposed && proposed > 0; }
+  int64_t drafts() const { return static_cast<int64_t>(proposed.size()); }
+  int64_t evaluated() const { return emitted < drafts() ? emitted : drafts(); }
+  bool corrected() const { return emitted > accepted && accepted < drafts(); }
+  bool has_bonus() const { return emitted > accepted && accepted == drafts() && drafts() > 0; }
 };
 
 // Seconds of wall clock from one call of `lap` to the next; the first from the start.
