@@ -94,6 +94,10 @@ static Fields fields_of(Limits& to) {
           field("source_shape", kSize, to.source_shape)};
 }
 
+static Fields fields_of(Speech& to) {
+  return {field("sampling_rate", kSize, to.sampling_rate), field("samples", kSize, to.samples)};
+}
+
 static Fields fields_of(CacheEntry& to) {
   return {field("name", kName, to.name),
           field("layer", kCount, to.layer),
@@ -171,6 +175,7 @@ static Fields fields_of(Manifest& to) {
           field("source", kObject, to.source),
           field("recipe", kObject, to.recipe),
           field("limits", kObject, to.limits),
+          field("speech", kObject, to.speech),
           field("caches", kObject, to.caches),
           field("programs", kObject, to.programs),
           field("tokens", kObject, to.tokens),

@@ -39,6 +39,7 @@ void check_kind(const Manifest& manifest, Report& report) {
   };
   check("limits.max_enc", has_encoder, limits.max_enc.has_value());
   check("limits.source_shape", has_features, limits.source_shape.has_value());
+  check("speech", has_features && manifest.speech.has_value(), manifest.speech.has_value());
   check("caches of kind cross", has_encoder, has_cross);
   if (has_encoder && manifest.tokens.start.empty())
     report.add("tokens.start: expected at least one token (kind is ", kind, "), got none");

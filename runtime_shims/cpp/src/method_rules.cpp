@@ -40,7 +40,11 @@ ExpectedTensor expected_source(const Manifest& manifest, const ExpectedDim& rows
   return features;
 }
 
-// What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program.
+// The method that makes the encoder's input from a waveform; a program may do without.
+constexpr const char* kFeatures = "features";
+
+// What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program. `features` is optional:
+// every program has it when `speech` is given, and none when it is null.
 std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   const Limits& limits = manifest.limits;
   const int64_t vocab_size = manifest.tokens.vocab_size;
@@ -58,7 +62,12 @@ std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   if (manifest.kind == ModelKind::decoder_only) return {decode};
   decode.inputs.push_back(lengths);
   const ExpectedTensor written{std::nullopt, "int64", {rows}};
-  return {{"encode", {expected_source(manifest, rows), lengths}, {written}}, decode};
+  ExpectedTensor source = expected_source(manifest, rows);
+  const ExpectedMethod encode{"encode", {source, lengths}, {written}};
+  if (!manifest.speech) return {encode, decode};
+  const ExpectedDim samples{manifest.speech->samples, manifest.speech->samples, "speech.samples"};
+  source.name = kFeatures;
+  return {{kFeatures, {{"waveform", "float32", {rows, samples}}}, {source}}, encode, decode};
 }
 
 template <typename AnyDim>
@@ -141,12 +150,16 @@ std::vector<std::string> quoted_names(const std::vector<Entry>& entries) {
 }
 
 void check_names(const std::string& path, const ProgramEntry& program, const std::vector<ExpectedMethod>& expected,
-                 Report& report) {
+                 bool has_speech, Report& report) {
   const std::vector<MethodEntry>& methods = program.methods;
   report.add_all(repeated(path + ".methods, names", quoted_names(methods)));
   for (const ExpectedMethod& wanted : expected)
     if (std::none_of(methods.begin(), methods.end(), [&](const auto& method) { return method.name == wanted.name; }))
       report.add(path, ".methods: there is no \"", wanted.name, "\"");
+  const bool has_features =
+      std::any_of(methods.begin(), methods.end(), [](const auto& method) { return method.name == kFeatures; });
+  if (has_features && !has_speech)
+    report.add(path, ".methods: there is a \"", kFeatures, "\", but speech is null");
   for (size_t number = 0; number < methods.size(); ++number) {
     const std::string method = words(path, ".methods[", number, "]");
     report.add_all(repeated(method + ".inputs, names", quoted_names(methods[number].inputs)));
@@ -161,7 +174,7 @@ void check_methods(const Manifest& manifest, Report& report) {
   for (size_t index = 0; index < manifest.programs.size(); ++index) {
     const ProgramEntry& program = manifest.programs[index];
     const std::string path = words("programs[", index, "]");
-    check_names(path, program, expected, report);
+    check_names(path, program, expected, manifest.speech.has_value(), report);
     Ranges ranges;
     for (const MethodEntry& method : program.methods) {
       const std::string place = words(path, ", ", method.name);

@@ -61,6 +61,14 @@ struct Limits {
   std::optional<std::vector<int64_t>> source_shape;
 };
 
+// The sound that method `features` takes: one channel, `sampling_rate` values per second, `samples` values per row.
+//
+// Sound that is shorter is followed by zeros. Null where the programs have no such method: for text, and for speech whose
+// front end cannot be one.
+struct Speech {
+  int64_t sampling_rate = 0, samples = 0;
+};
+
 // The key and the value cache of one layer: [max_batch, kv_heads, slots, key_dim or value_dim].
 //
 // `reach` is the window of a sliding layer (at most max_dec), max_dec of a full layer, max_enc of a cross layer.
@@ -148,6 +156,7 @@ struct Manifest {
   ModelSource source;
   ResolvedRecipe recipe;
   Limits limits;
+  std::optional<Speech> speech;
   std::vector<CacheEntry> caches;
   std::vector<ProgramEntry> programs;
   TokenRules tokens;
