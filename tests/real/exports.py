@@ -43,13 +43,11 @@ CASES: dict[str, ExportCase] = {
 
 
 _GEMMA3 = CASES["gemma3"]
-_QUANTIZED = ("--quantize", "8da8w")
 FORMATS: dict[str, ExportCase] = {
     "gemma3-float16": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--dtype", "float16")),
     "gemma3-int8-weights-kv": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "int8-weights-kv")),
-    "smollm2-8da8w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, *_QUANTIZED)),
     "smollm2-8da4w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, "--quantize", "8da4w")),
-    "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, *_QUANTIZED)),
+    "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, "--quantize", "8da8w")),
 }
 """The same models with their weights, and some with their caches, in fewer bits."""
 
