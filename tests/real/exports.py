@@ -94,7 +94,7 @@ class Exports:
         self._workers.shutdown(cancel_futures=True)
 
     def bundle(self, name: str, attention: str) -> Bundle:
-        """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling of attention; hashes are checked once."""
+        """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling; hashes are checked once."""
         key = (name, attention)
         self.start([key])
         check_hashes = key not in self.records
