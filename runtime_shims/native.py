@@ -140,7 +140,8 @@ def _bind(function: str, floats: list[Tensor], caches: list[Tensor], indices: li
           settings: _Settings | None) -> Callable[[], Tensor]:
     """One C function with its tensors converted once; each call returns `out`.
 
-    Caches may be float16 or int8. A call raises ValueError, with nothing written, when the function refuses its arguments.
+    Caches may be float16 or int8. A call raises ValueError, with nothing written, when the function refuses its
+    arguments.
     """
     library = open_library(load_operator_library())
     views = [_view(tensor, "float32") for tensor in floats]
@@ -189,7 +190,8 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
     """`fixed_capacity::cached_attention`: writes the step into the caches and attends.
 
     query `[b, H, T, D]`, key `[b, K, T, D]`, value `[b, K, T, Dv]`, caches `[B, K, S, D]` and
-    `[B, K, S, Dv]`, float32 or float16, or int8 with 4 bytes of scale behind each position, positions and step_lengths int64 `[b]`; returns float32
+    `[B, K, S, Dv]`, float32 or float16, or int8 with 4 bytes of scale behind each position, positions and
+    step_lengths int64 `[b]`; returns float32
     `[b, T, H, Dv]`. Raises ValueError when refused.
     """
     return bind_cached_attention(

@@ -114,7 +114,9 @@ def test_logits_equal_the_quantized_eager_model_over_ragged_steps_and_rollbacks(
     assert float(found.median()) < median
 
 
-@pytest.mark.parametrize(("quantize", "embedding_bits", "least"), [("8da8w", 8, 39), ("8da4w", 4, 36), ("int8-weights-kv", 8, 39)])
+@pytest.mark.parametrize(
+    ("quantize", "embedding_bits", "least"), [("8da8w", 8, 39), ("8da4w", 4, 36), ("int8-weights-kv", 8, 39)]
+)
 def test_a_trained_model_still_does_its_task(
     quantize: str, embedding_bits: int, least: int, tmp_path: Path
 ) -> None:

@@ -1,4 +1,5 @@
-"""Caches in half precision and in 8 bits: the kernel equals the eager reference, and both equal plain lists of rounded values.
+"""Caches in half precision and in 8 bits: the kernel equals the eager reference, and both equal plain lists of
+rounded values.
 
 Shape legend: see `tests/support/operator_spellings.py`.
 """

@@ -43,13 +43,11 @@ CASES: dict[str, ExportCase] = {
 
 
 _GEMMA3 = CASES["gemma3"]
-_QUANTIZED = ("--quantize", "8da8w")
 FORMATS: dict[str, ExportCase] = {
     "gemma3-float16": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--dtype", "float16")),
     "gemma3-int8-weights-kv": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "int8-weights-kv")),
-    "smollm2-8da8w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, *_QUANTIZED)),
     "smollm2-8da4w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, "--quantize", "8da4w")),
-    "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, *_QUANTIZED)),
+    "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, "--quantize", "8da8w")),
 }
 """The same models with their weights, and some with their caches, in fewer bits."""
 
@@ -96,7 +94,7 @@ class Exports:
         self._workers.shutdown(cancel_futures=True)
 
     def bundle(self, name: str, attention: str) -> Bundle:
-        """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling of attention; hashes are checked once."""
+        """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling; hashes are checked once."""
         key = (name, attention)
         self.start([key])
         check_hashes = key not in self.records
