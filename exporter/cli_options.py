@@ -114,7 +114,8 @@ QuantizeOption = Annotated[
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help="Weights in 8 bits (8da8w) or 4 (8da4w), multiplied with activations of 8 bits; or none. Default: none.",
+        help="Weights in 8 bits (8da8w) or 4 (8da4w), multiplied with activations of 8 bits; int8-weights-kv keeps "
+        "caches in 8 bits too; or none. Default: none.",
         rich_help_panel=PROGRAM,
     ),
 ]

@@ -20,6 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime_shims.contract.cache_types import tail_elements
 from runtime_shims.contract.errors import UnsupportedSetting
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class _TensorView(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("rank", ctypes.c_int32),
-        ("is_half", ctypes.c_int32),
+        ("cache_type", ctypes.c_int32),
         ("sizes", ctypes.c_int64 * 4),
     )
 
@@ -121,6 +122,9 @@ class _Settings:
     window: int | None = None
 
 
+_CACHE_TYPES = {"float32": 0, "float16": 1, "int8": 2}
+
+
 def _view(tensor: Tensor, *dtype_names: str) -> _TensorView:
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in dtype_names or not tensor.is_contiguous() or tensor.device.type != "cpu":
@@ -129,18 +133,19 @@ def _view(tensor: Tensor, *dtype_names: str) -> _TensorView:
             f"{tensor.device} with shape {tuple(tensor.shape)} and strides {tensor.stride()}"
         )
     sizes = (ctypes.c_int64 * 4)(*tensor.shape[:4])
-    return _TensorView(tensor.data_ptr(), tensor.dim(), name == "float16", sizes)
+    return _TensorView(tensor.data_ptr(), tensor.dim(), _CACHE_TYPES.get(name, 0), sizes)
 
 
 def _bind(function: str, floats: list[Tensor], caches: list[Tensor], indices: list[Tensor], out: Tensor,
           settings: _Settings | None) -> Callable[[], Tensor]:
     """One C function with its tensors converted once; each call returns `out`.
 
-    Caches may be float16. A call raises ValueError, with nothing written, when the function refuses its arguments.
+    Caches may be float16 or int8. A call raises ValueError, with nothing written, when the function refuses its
+    arguments.
     """
     library = open_library(load_operator_library())
     views = [_view(tensor, "float32") for tensor in floats]
-    views += [_view(tensor, "float32", "float16") for tensor in caches]
+    views += [_view(tensor, *_CACHE_TYPES) for tensor in caches]
     views += [_view(tensor, "int64") for tensor in indices]
     views.append(_view(out, str(out.dtype).removeprefix("torch.")))
     arguments: list[object] = [(_TensorView * len(views))(*views)]
@@ -161,11 +166,11 @@ def _bind(function: str, floats: list[Tensor], caches: list[Tensor], indices: li
     return call
 
 
-def _attention_output(query: Tensor, values: Tensor) -> Tensor:
+def _attention_output(query: Tensor, values: Tensor, tail: int = 0) -> Tensor:
     if query.dim() != 4 or values.dim() != 4:
         raise ValueError(f"queries and values must have 4 dimensions, got {query.dim()} and {values.dim()}")
     batch, heads, step_tokens = query.shape[:3]
-    return query.new_empty((batch, step_tokens, heads, values.shape[3]))
+    return query.new_empty((batch, step_tokens, heads, values.shape[3] - tail))
 
 
 def bind_cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
@@ -185,7 +190,8 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
     """`fixed_capacity::cached_attention`: writes the step into the caches and attends.
 
     query `[b, H, T, D]`, key `[b, K, T, D]`, value `[b, K, T, Dv]`, caches `[B, K, S, D]` and
-    `[B, K, S, Dv]`, float32 or float16, positions and step_lengths int64 `[b]`; returns float32
+    `[B, K, S, Dv]`, float32 or float16, or int8 with 4 bytes of scale behind each position, positions and
+    step_lengths int64 `[b]`; returns float32
     `[b, T, H, Dv]`. Raises ValueError when refused.
     """
     return bind_cached_attention(
@@ -197,7 +203,8 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
 def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
                     softcap: float | None) -> Tensor:
     """`fixed_capacity::cross_attention`: attends over the first `lengths[i]` slots of row i."""
-    caches, out = [key_cache, value_cache], _attention_output(query, value_cache)
+    caches, tail = [key_cache, value_cache], tail_elements(str(value_cache.dtype).removeprefix("torch."))
+    out = _attention_output(query, value_cache, tail)
     return _bind("cross_attention", [query], caches, [lengths], out, _Settings(scale, softcap))()
 
 

@@ -14,11 +14,14 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import CacheLayerMixin
 
+from exporter.cache.stored_states import stored_size
 from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
 
 
 class CacheLayer(nn.Module, CacheLayerMixin):
     """Buffers `key_cache [B, K, S, D]` and `value_cache [B, K, S, Dv]`, or flat `[B * K * S, D]` when `flat`.
+
+    With 8 bits the last size is that of `stored_size`.
 
     The buffers are submodule state with exactly one name each, which is what lets export treat their mutation as
     one piece of state shared by all methods of a program.
@@ -42,8 +45,8 @@ class CacheLayer(nn.Module, CacheLayerMixin):
         self.is_sliding = geometry.kind == "sliding" if isinstance(geometry, CacheGeometry) else False
         self.is_initialized = True
         lead = (self.rows * self.kv_heads * self.slots,) if flat else (self.rows, self.kv_heads, self.slots)
-        self.register_buffer("key_cache", torch.zeros(*lead, key_dim, dtype=dtype))
-        self.register_buffer("value_cache", torch.zeros(*lead, value_dim, dtype=dtype))
+        self.register_buffer("key_cache", torch.zeros(*lead, stored_size(key_dim, dtype), dtype=dtype))
+        self.register_buffer("value_cache", torch.zeros(*lead, stored_size(value_dim, dtype), dtype=dtype))
 
     @property
     def window(self) -> int | None:

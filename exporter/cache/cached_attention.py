@@ -15,6 +15,7 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
+from exporter.cache.stored_states import as_floats, as_stored, head_size
 from exporter.operator_library import NAMESPACE, Operator, define
 
 
@@ -50,12 +51,6 @@ def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Ten
     """Relative bias `[b, H, T, S]` of query-minus-key distances, clamped to the ends of the table."""
     index = (distances_BTS + origin).clamp(0, table_HN.shape[1] - 1)
     return table_HN[:, index].transpose(0, 1)
-
-
-def as_stored(states: Tensor, dtype: torch.dtype) -> Tensor:
-    """Keys or values as a cache of `dtype` holds them: rounded, and beyond its largest number that number, not inf."""
-    largest = torch.finfo(dtype).max
-    return states if states.dtype == dtype else states.clamp(-largest, largest).to(dtype)
 
 
 def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
@@ -94,8 +89,8 @@ def cached_attention(
 
     query `[b, H, T, D]`, key/value `[b, K, T, D]`, caches `[B, K, S, D]`, positions/step_lengths int64 `[b]`.
     Row i writes tokens `t < step_lengths[i]` at slot `(positions[i] + t) mod S` and its query at position q sees
-    positions p with `0 <= p <= q` and `q - p < window`. Caches may be float16; arithmetic is in
-    fp32. Raises ValueError when the step does not fit.
+    positions p with `0 <= p <= q` and `q - p < window`. Caches may be float16 or int8
+    (`stored_states.py`); arithmetic is in fp32. Raises ValueError when the step does not fit.
     """
     _check_step(query, key, key_cache, positions, step_lengths)
     batch, step_tokens, slots = query.shape[0], query.shape[2], key_cache.shape[2]
@@ -113,7 +108,8 @@ def cached_attention(
         visible_BTS = visible_BTS & (distances_BTS < window)
     visible_BTS = visible_BTS & (steps_T < step_lengths[:, None])[:, :, None]
     bias = None if bias_table is None else bias_from_table(bias_table, distances_BTS, bias_origin)
-    return attend(query, key_cache[:batch], value_cache[:batch], visible_BTS, scale, softcap, bias)
+    keys, values = as_floats(key_cache[:batch]), as_floats(value_cache[:batch])
+    return attend(query, keys, values, visible_BTS, scale, softcap, bias)
 
 
 def cross_attention(
@@ -128,7 +124,8 @@ def cross_attention(
     batch, slots = query.shape[0], key_cache.shape[2]
     visible_BS = torch.arange(slots, device=query.device) < lengths[:, None]
     visible_BTS = visible_BS[:, None, :].expand(batch, query.shape[2], slots)
-    return attend(query, key_cache[:batch], value_cache[:batch], visible_BTS, scale, softcap)
+    keys, values = as_floats(key_cache[:batch]), as_floats(value_cache[:batch])
+    return attend(query, keys, values, visible_BTS, scale, softcap)
 
 
 def encoder_attention(
@@ -167,7 +164,7 @@ def write_cross(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tens
 
 def _meta_btHd(query: Tensor, value: Tensor) -> Tensor:
     batch, heads, step_tokens = query.shape[:3]
-    return query.new_empty((batch, step_tokens, heads, value.shape[3]))
+    return query.new_empty((batch, step_tokens, heads, head_size(value)))
 
 
 _OPERATORS = {

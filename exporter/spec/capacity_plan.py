@@ -12,11 +12,10 @@ from exporter.spec.faults import PlanError, raise_if_any
 from exporter.spec.limits import limit_faults
 from exporter.spec.memory_budget import require_budget
 from exporter.spec.model_spec import LayerSpec, ModelSpec
-from exporter.spec.weight_format import WeightFormat, WeightSizes
+from exporter.spec.weight_format import WeightFormat, WeightSizes, cache_type
 from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
+from runtime_shims.contract.cache_types import ELEMENT_BYTES, position_bytes
 from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe
-
-ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class PlannedCache:
 
     def bytes_for(self, positions: int) -> int:
         """Bytes of `max_batch` rows of keys and values with room for `positions`."""
-        width = self.kv_heads * (self.key_dim + self.value_dim)
-        return self.max_batch * positions * width * ELEMENT_BYTES[self.dtype]
+        of_head = position_bytes(self.dtype, self.key_dim) + position_bytes(self.dtype, self.value_dim)
+        return self.max_batch * self.kv_heads * positions * of_head
 
     def entry(self) -> CacheEntry:
         """The manifest's record of this cache."""
@@ -203,7 +202,7 @@ def _self_cache(layer: LayerSpec, recipe: ResolvedRecipe, max_step: int) -> Plan
         kv_heads=layer.kv_heads,
         key_dim=layer.key_dim,
         value_dim=layer.value_dim,
-        dtype=recipe.dtype,
+        dtype=cache_type(recipe),
         max_batch=recipe.max_batch,
         dynamic_positions=reach,
         static_positions=recipe.max_dec,
@@ -218,7 +217,7 @@ def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
         kv_heads=layer.query_heads,
         key_dim=layer.key_dim,
         value_dim=layer.value_dim,
-        dtype=recipe.dtype,
+        dtype=cache_type(recipe),
         max_batch=recipe.max_batch,
         dynamic_positions=geometry.slots,
         static_positions=geometry.slots,

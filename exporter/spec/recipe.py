@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
-from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, FLOAT_BITS, GROUPS, LINEAR_BITS
+from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, FLOAT_BITS, GROUPS, INT8_CACHES, LINEAR_BITS
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import EXPORT_BACKENDS, Attention, ResolvedRecipe
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
@@ -47,7 +47,7 @@ class Recipe:
         prefill_chunk: prompt tokens consumed by one step.
         backends: one program is written for each.
         attention: the fused operator or its form in core operators.
-        quantize: how the layers' weights are stored.
+        quantize: how the layers' weights are stored, and with `int8-weights-kv` the caches.
         embedding_bits, group_size: of a quantized model: bits of embedding and head, inputs that share a scale.
         dtype: floating-point type in which caches, and matrices that are not quantized, are stored.
         draft: how draft tokens are proposed.
@@ -116,11 +116,13 @@ class Recipe:
         faults = []
         if self.dtype == "float16":
             faults.append("--dtype float16 needs our operators; use --attention fused or leave it out")
+        if self.quantize == INT8_CACHES:
+            faults.append(f"--quantize {INT8_CACHES} needs our operators; use --attention fused or --quantize 8da8w")
         if self.quantize != "none" and self.embedding_bits == 4:
             faults.append("--embedding-bits 4 needs our operators; use --attention fused or 8 bits")
         if self.quantize == "8da8w" and self.group_size is not None:
             faults.append("--group-size with 8da8w needs our operators; use --attention fused or leave it out")
-        if self.quantize != "none" and self.backends != ("xnnpack",):
+        if self.quantize in ("8da8w", "8da4w") and self.backends != ("xnnpack",):
             faults.append(f"--quantize {self.quantize} with --attention portable needs --backend xnnpack, and only it")
         return faults
 

@@ -10,7 +10,8 @@ from runtime_shims.contract.manifest import ResolvedRecipe
 if TYPE_CHECKING:
     from torch import nn
 
-LINEAR_BITS = {"8da8w": 8, "8da4w": 4}
+INT8_CACHES = "int8-weights-kv"
+LINEAR_BITS = {"8da8w": 8, "8da4w": 4, INT8_CACHES: 8}
 """Bits of the layers' weights; activations are rounded to 8 bits in every step."""
 EMBEDDING_BITS = (8, 4)
 DEFAULT_GROUP = 32
@@ -18,6 +19,11 @@ GROUPS = tuple(range(32, 257, 32))
 FLOAT_BITS = {"float32": 32, "float16": 16}
 PANEL = 32
 """Features that are stored together; the last panel of a matrix is filled up."""
+
+
+def cache_type(recipe: ResolvedRecipe) -> str:
+    """The type in which a recipe's caches are kept."""
+    return "int8" if recipe.quantize == INT8_CACHES else recipe.dtype
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ EXPORT_BACKENDS = ("xnnpack", "portable")
 """What export-model writes programs for in this version; the format names one more."""
 Backend = Annotated[str, OneOf((*EXPORT_BACKENDS, "onnx"))]
 FloatType = Annotated[str, OneOf(("float32", "float16", "bfloat16"))]
+CacheType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int8"))]
 TensorType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"))]
 
 
@@ -99,7 +100,8 @@ class CacheEntry:
     """The key and the value cache of one layer: [max_batch, kv_heads, slots, key_dim or value_dim].
 
     `reach` is the window of a sliding layer (at most max_dec), max_dec of a full layer, max_enc of a
-    cross layer. `size_bytes` counts keys and values together.
+    cross layer. `size_bytes` counts keys and values together. With int8 the last size of the tensors is larger by 4:
+    each position of a head ends with its scale, a float32.
     """
 
     name: Name
@@ -110,7 +112,7 @@ class CacheEntry:
     kv_heads: Size
     key_dim: Size
     value_dim: Size
-    dtype: FloatType
+    dtype: CacheType
     size_bytes: Size
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime_shims.contract.cache_types import position_bytes
 from runtime_shims.contract.method_rules import method_faults, repeated
 
 if TYPE_CHECKING:
     from runtime_shims.contract.manifest import CacheEntry, FileEntry, Limits, Manifest, ProgramEntry
-
-FLOAT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def rule_faults(manifest: Manifest) -> list[str]:
@@ -100,9 +99,9 @@ def _geometry_faults(path: str, entry: CacheEntry, limits: Limits) -> list[str]:
 
 
 def _cache_size_faults(path: str, entry: CacheEntry, max_batch: int) -> list[str]:
-    width = entry.key_dim + entry.value_dim
-    size = max_batch * entry.kv_heads * entry.slots * width * FLOAT_BYTES[entry.dtype]
-    reason = f"max_batch * kv_heads * slots * (key_dim + value_dim) * {FLOAT_BYTES[entry.dtype]}"
+    of_head = position_bytes(entry.dtype, entry.key_dim) + position_bytes(entry.dtype, entry.value_dim)
+    size = max_batch * entry.kv_heads * entry.slots * of_head
+    reason = f"max_batch * kv_heads * slots * {of_head} for key_dim and value_dim in {entry.dtype}"
     return _equal(f"{path}.size_bytes", entry.size_bytes, size, reason)
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from runtime_shims.contract.cache_types import tail_elements
 from runtime_shims.contract.manifest import CacheEntry, Manifest, MethodEntry, ProgramEntry, TensorEntry
 from runtime_shims.reference.program_file import MethodMemory, PlannedTensor
 
@@ -102,9 +103,9 @@ def _cache_faults(manifest: Manifest, memory: tuple[MethodMemory, ...]) -> list[
 
 
 def _cache_shapes(cache: CacheEntry, max_batch: int) -> tuple[Shape, Shape]:
-    """Keys and values as [B * K, S, D]."""
-    rows = max_batch * cache.kv_heads
-    return (rows, cache.slots, cache.key_dim), (rows, cache.slots, cache.value_dim)
+    """Keys and values as [B * K, S, D], with what follows the values of a position."""
+    rows, tail = max_batch * cache.kv_heads, tail_elements(cache.dtype)
+    return (rows, cache.slots, cache.key_dim + tail), (rows, cache.slots, cache.value_dim + tail)
 
 
 def _cache_buffers(memory: tuple[MethodMemory, ...]) -> list[set[Shape]]:

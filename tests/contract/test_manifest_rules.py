@@ -89,7 +89,7 @@ CASES: list[tuple[Change, str]] = [
     (
         item("caches", 1, key_dim=9),
         "caches[1].size_bytes: expected 1904 "
-        "(max_batch * kv_heads * slots * (key_dim + value_dim) * 4), got 1792",
+        "(max_batch * kv_heads * slots * 68 for key_dim and value_dim in float32), got 1792",
     ),
     (
         part("memory", planned_bytes=9000, activation_bytes=9000 - 6656),

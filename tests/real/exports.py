@@ -42,9 +42,19 @@ CASES: dict[str, ExportCase] = {
 }
 
 
+_GEMMA3 = CASES["gemma3"]
+FORMATS: dict[str, ExportCase] = {
+    "gemma3-float16": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--dtype", "float16")),
+    "gemma3-int8-weights-kv": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "int8-weights-kv")),
+    "smollm2-8da4w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, "--quantize", "8da4w")),
+    "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, "--quantize", "8da8w")),
+}
+"""The same models with their weights, and some with their caches, in fewer bits."""
+
+
 @dataclass(frozen=True)
 class ExportRecord:
-    """What one export cost. Sizes in bytes; weights are counted once and in fp32.
+    """What one export cost. Sizes in bytes; weights are counted once and as they are stored.
 
     CPU seconds are those of all its threads: on a shared machine they say more than the wall clock.
     """
@@ -84,7 +94,7 @@ class Exports:
         self._workers.shutdown(cancel_futures=True)
 
     def bundle(self, name: str, attention: str) -> Bundle:
-        """The bundle of `CASES[name]` with XNNPACK and one spelling of attention; hashes are checked once."""
+        """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling; hashes are checked once."""
         key = (name, attention)
         self.start([key])
         check_hashes = key not in self.records
@@ -103,7 +113,7 @@ class Exports:
         return ExportRecord(**json.loads(record_path.read_text("utf-8")))
 
     def _export(self, name: str, attention: str, path: Path) -> ExportRecord:
-        case = CASES[name]
+        case = (CASES | FORMATS)[name]
         options = [*case.options, "--attention", attention, "--backend", "xnnpack"]
         with self._preparing:
             model = case.model(self._weights)

@@ -229,7 +229,7 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         (["m", "--max-memory", "nan"], "--max-memory nan is not a size"),
         (["m", "--max-memory", "inf"], "--max-memory inf is not a size"),
         (["m", "--max-memory", "-1G"], "--max-memory -1G is not a size"),
-        (["m", "--quantize", "q5"], "--quantize q5 is unknown; available: none, 8da8w, 8da4w"),
+        (["m", "--quantize", "q5"], "--quantize q5 is unknown; available: none, 8da8w, 8da4w, int8-weights-kv"),
         (
             ["m", "--quantize", "8da4w", "--embedding-bits", "4", "--attention", "portable"],
             "--embedding-bits 4 needs our operators",

@@ -46,7 +46,7 @@ def test_all_wrong_values_are_listed_at_once() -> None:
         ({"backends": ("xnnpack", "xnnpack")}, "--backend is given twice in xnnpack, xnnpack"),
         ({"backends": ("cuda",)}, "--backend cuda is unknown; available: xnnpack, portable"),
         ({"attention": "flash"}, "--attention flash is unknown; available: fused, portable"),
-        ({"quantize": "q5"}, "--quantize q5 is unknown; available: none, 8da8w, 8da4w"),
+        ({"quantize": "q5"}, "--quantize q5 is unknown; available: none, 8da8w, 8da4w, int8-weights-kv"),
         ({"quantize": "8da4w", "embedding_bits": 3}, "--embedding-bits 3 is not allowed; use 8, 4"),
         (
             {"quantize": "8da8w", "group_size": 48},
@@ -69,6 +69,10 @@ def test_all_wrong_values_are_listed_at_once() -> None:
         (
             {"quantize": "8da8w", "group_size": 64, "attention": "portable"},
             "--group-size with 8da8w needs our operators; use --attention fused or leave it out",
+        ),
+        (
+            {"quantize": "int8-weights-kv", "attention": "portable"},
+            "--quantize int8-weights-kv needs our operators; use --attention fused or --quantize 8da8w",
         ),
         (
             {"quantize": "8da8w", "backends": ("portable",), "attention": "portable"},

@@ -122,8 +122,8 @@ class TileRunner {
     return at;
   }
 
-  const void* elements_at(const void* first, int64_t index) const {
-    return static_cast<const char*>(first) + index * element_bytes(problem_.type);
+  const void* position_at(const void* first, int64_t index, int64_t dim) const {
+    return static_cast<const char*>(first) + index * position_bytes(problem_.type, dim);
   }
 
   float* out_of(const Place& at) const {
@@ -140,8 +140,8 @@ class TileRunner {
     if (live == 0) return false;
     const int64_t kv_row = (at.batch_row * problem_.kv_heads + at.kv_head) * problem_.slots;
     task.type = problem_.type;
-    task.keys = elements_at(problem_.keys, kv_row * problem_.key_dim);
-    task.values = elements_at(problem_.values, kv_row * problem_.value_dim);
+    task.keys = position_at(problem_.keys, kv_row, problem_.key_dim);
+    task.values = position_at(problem_.values, kv_row, problem_.value_dim);
     task.slots = problem_.slots;
     task.key_dim = static_cast<int32_t>(problem_.key_dim);
     task.value_dim = static_cast<int32_t>(problem_.value_dim);

@@ -20,8 +20,11 @@ TensorView<Element> view(const fixed_capacity_tensor& tensor) {
 
 template <typename View>
 View cache(const fixed_capacity_tensor& tensor) {
-  if (tensor.is_half != 0) return view<Half>(tensor);
-  return view<float>(tensor);
+  switch (static_cast<CacheType>(tensor.cache_type)) {
+    case CacheType::float16: return view<Half>(tensor);
+    case CacheType::int8: return view<CacheByte>(tensor);
+    default: return view<float>(tensor);
+  }
 }
 
 AttentionOptions options_of(const fixed_capacity_options& given) {

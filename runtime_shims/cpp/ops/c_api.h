@@ -17,7 +17,7 @@ extern "C" {
 typedef struct {
   void* data;
   int32_t rank;
-  int32_t is_half; /* 1: a cache in half precision */
+  int32_t cache_type; /* of a cache, 0: float, 1: half precision, 2: 8 bits, each position with its scale behind it */
   int64_t sizes[4];
 } fixed_capacity_tensor;
 

@@ -1,7 +1,9 @@
-// Caches as the operator core sees them: contiguous keys or values in single or half precision.
+// Caches as the operator core sees them: contiguous keys or values in single or half precision, or in 8 bits.
 //
 // Arithmetic is in single precision whatever a cache holds. What is written is rounded to the nearest value, halves to
-// even; beyond the largest finite half (65504) it becomes that, infinity included, and NaN stays NaN.
+// even. Beyond the largest finite half (65504) it becomes that, infinity included, and NaN stays NaN. In 8 bits each
+// position of a head has a scale of its own, the largest magnitude / 127, which follows its values: [D] int8, then a
+// float, so that a position is still one row of memory. Infinity and NaN make all of a position NaN.
 #pragma once
 
 #include "tensor_view.h"
@@ -13,13 +15,26 @@ struct Half {
   uint16_t bits;
 };
 
-enum class CacheType : int32_t { float32, float16 };
+// A byte of an 8-bit cache: a value, or a part of a scale.
+struct CacheByte {
+  int8_t value;
+};
+
+enum class CacheType : int32_t { float32, float16, int8 };
+
+inline constexpr int64_t kScaleBytes = 4;  // after the values of a position, in 8 bits
 
 constexpr CacheType cache_type(const float*) { return CacheType::float32; }
 constexpr CacheType cache_type(const Half*) { return CacheType::float16; }
+constexpr CacheType cache_type(const CacheByte*) { return CacheType::int8; }
 
-constexpr int64_t element_bytes(CacheType type) { return type == CacheType::float16 ? 2 : 4; }
+// Bytes of one position of one head with `dim` values.
+constexpr int64_t position_bytes(CacheType type, int64_t dim) {
+  if (type == CacheType::int8) return dim + kScaleBytes;
+  return type == CacheType::float16 ? dim * 2 : dim * 4;
+}
 
+// The last size is that of a head, whatever lies behind its values.
 template <typename Memory>
 struct AnyCacheView {
   Memory* data = nullptr;
@@ -32,6 +47,7 @@ struct AnyCacheView {
   template <typename Element>
   AnyCacheView(const TensorView<Element>& view) : data(view.data), type(cache_type(view.data)), rank(view.rank) {
     for (int axis = 0; axis < 4; ++axis) sizes[axis] = view.sizes[axis];
+    if (type == CacheType::int8) sizes[3] -= kScaleBytes;
   }
 
   bool has_rank(int32_t expected) const { return rank == expected; }

@@ -15,7 +15,7 @@ using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::runtime::KernelRuntimeContext;
 
-constexpr const char* kWrongType = "tensors must be contiguous float32 (caches also float16), lengths int64";
+constexpr const char* kWrongType = "tensors must be contiguous float32 (caches also float16 or int8), lengths int64";
 
 // Turns runtime tensors into views and remembers whether all had the expected type and a row-major layout.
 class ViewMaker {
@@ -26,12 +26,17 @@ class ViewMaker {
     return view<const float>(tensor, ScalarType::Float, static_cast<const float*>(tensor.const_data_ptr()));
   }
   ConstCacheView cache(const Tensor& tensor) {
-    if (tensor.scalar_type() != ScalarType::Half) return floats(tensor);
-    return view<const Half>(tensor, ScalarType::Half, static_cast<const Half*>(tensor.const_data_ptr()));
+    if (tensor.scalar_type() == ScalarType::Half)
+      return view<const Half>(tensor, ScalarType::Half, static_cast<const Half*>(tensor.const_data_ptr()));
+    if (tensor.scalar_type() == ScalarType::Char)
+      return view<const CacheByte>(tensor, ScalarType::Char, static_cast<const CacheByte*>(tensor.const_data_ptr()));
+    return floats(tensor);
   }
   CacheView mutable_cache(Tensor& tensor) {
     if (tensor.scalar_type() == ScalarType::Half)
       return view<Half>(tensor, ScalarType::Half, static_cast<Half*>(tensor.mutable_data_ptr()));
+    if (tensor.scalar_type() == ScalarType::Char)
+      return view<CacheByte>(tensor, ScalarType::Char, static_cast<CacheByte*>(tensor.mutable_data_ptr()));
     return view<float>(tensor, ScalarType::Float, static_cast<float*>(tensor.mutable_data_ptr()));
   }
   ConstIndexView indices(const Tensor& tensor) {

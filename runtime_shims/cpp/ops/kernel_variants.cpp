@@ -8,10 +8,11 @@
 #include <sys/auxv.h>
 #endif
 
-#define FIXED_CAPACITY_ATTENTION(variant)                           \
-  namespace variant {                                               \
-  void run_tile(const TileTask& task);                              \
-  void run_to_half(const float* from, Half* to, int64_t count);     \
+#define FIXED_CAPACITY_ATTENTION(variant)                                               \
+  namespace variant {                                                                   \
+  void run_tile(const TileTask& task);                                                  \
+  void run_to_half(const float* from, Half* to, int64_t count);                         \
+  void run_to_bytes(const float* from, CacheByte* to, int64_t positions, int64_t dim);  \
   }
 #define FIXED_CAPACITY_LINEAR(variant)         \
   namespace variant {                          \
@@ -36,10 +37,10 @@ FIXED_CAPACITY_LINEAR(x86_64_v4_vnni)
 FIXED_CAPACITY_LINEAR(arm_dotprod)
 #endif
 
-#define FIXED_CAPACITY_ENTRY(text, attention, products)                                              \
-  KernelVariant {                                                                                    \
-    text, attention::run_tile, attention::run_to_half, products::run_linear, products::run_quantize, \
-        products::run_embed                                                                          \
+#define FIXED_CAPACITY_ENTRY(text, attention, products)                                                  \
+  KernelVariant {                                                                                        \
+    text, attention::run_tile, attention::run_to_half, attention::run_to_bytes, products::run_linear,    \
+        products::run_quantize, products::run_embed                                                      \
   }
 
 #if defined(FIXED_CAPACITY_X86_VARIANTS)

@@ -10,6 +10,7 @@ struct KernelVariant {
   const char* name = nullptr;
   void (*attend_tile)(const TileTask&) = nullptr;
   void (*to_half)(const float* from, Half* to, int64_t count) = nullptr;
+  void (*to_bytes)(const float* from, CacheByte* to, int64_t positions, int64_t dim) = nullptr;
   void (*linear)(const LinearTask&) = nullptr;
   void (*quantize)(const QuantizeTask&) = nullptr;
   void (*embed)(const EmbedTask&) = nullptr;

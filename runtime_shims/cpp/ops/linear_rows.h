@@ -1,54 +1,10 @@
 // Rows to quantized rows, and stored weights back to rows of floats.
 #pragma once
 
+#include "byte_vector.h"
 #include "linear_integer.h"
 
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
-
-// The largest |x|, NaN above all numbers: without its sign, a float orders like the integer of the same bits.
-inline float largest_magnitude(const float* values, int64_t count) {
-  IntVec largest = {};
-  int64_t index = 0;
-  for (; index + kLanes <= count; index += kLanes) {
-    const IntVec bits = (IntVec)load(values + index) & 0x7FFFFFFF;
-    largest = largest > bits ? largest : bits;
-  }
-  int32_t most = 0;
-  for (int lane = 0; lane < kLanes; ++lane) most = largest[lane] > most ? largest[lane] : most;
-  for (; index < count; ++index) {
-    int32_t bits;
-    __builtin_memcpy(&bits, values + index, 4);
-    bits &= 0x7FFFFFFF;
-    most = bits > most ? bits : most;
-  }
-  float result;
-  __builtin_memcpy(&result, &most, 4);
-  return result;
-}
-
-// Rounds to the nearest integer, halves to even: adding 1.5 * 2^52 leaves no room for a fraction. The sum is in double
-// precision so that no compiler fuses it with the product that gave `value`: every variant rounds that product alike.
-inline int32_t rounded(float value) {
-  const double shifted = double{value} + 6755399441055744.0;
-  int64_t bits;
-  __builtin_memcpy(&bits, &shifted, 8);
-  return static_cast<int32_t>(bits);
-}
-
-inline void quantize_group(const float* from, int64_t live, int64_t group, int8_t* to, float& scale, int32_t& sum) {
-  const float largest = largest_magnitude(from, live);
-  const float inverse = 127.0F / largest;
-  scale = largest / 127.0F;
-  sum = 0;
-  // Zeros, and what is too small to be scaled, become zeros. So do infinity and NaN: their scale says what they were.
-  if (!(inverse > 0.0F && inverse <= 3.402823466e38F)) live = 0;
-  for (int64_t index = 0; index < live; ++index) {
-    const int32_t value = rounded(from[index] * inverse);
-    to[index] = static_cast<int8_t>(value);
-    sum += value;
-  }
-  for (int64_t index = live; index < group; ++index) to[index] = 0;
-}
 
 inline void quantize_rows(const QuantizeTask& task) {
   const WeightLayout& layout = task.layout;
@@ -60,8 +16,10 @@ inline void quantize_rows(const QuantizeTask& task) {
     const float* from = task.input + row * layout.width;
     for (int64_t index = 0; index < groups; ++index) {
       const int64_t left = layout.width - index * group;
-      quantize_group(from + index * group, left < group ? left : group, group, values + index * group, scales[index],
-                     sums[index]);
+      const ScaledBytes terms =
+          quantize_values(from + index * group, left < group ? left : group, group, values + index * group);
+      scales[index] = terms.scale;
+      sums[index] = terms.sum;
     }
   }
 }

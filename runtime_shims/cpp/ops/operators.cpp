@@ -31,13 +31,22 @@ void attend_on(const AttentionProblem& problem, const ParallelLoop& loop) {
          [&](int64_t count, const auto& body) { run_parallel(loop, count, body); });
 }
 
-// Writes `count` floats to a cache from element `index` on.
-void write_elements(const CacheView& to, int64_t index, const float* from, int64_t count) {
+// Writes `count` positions to a cache, of all rows and heads laid end to end, from position `index` on.
+void write_positions(const CacheView& to, int64_t index, const float* from, int64_t count) {
   if (count <= 0) return;
-  if (to.type == CacheType::float16)
-    best_variant().to_half(from, static_cast<Half*>(to.data) + index, count);
-  else
-    std::memcpy(static_cast<float*>(to.data) + index, from, sizeof(float) * static_cast<size_t>(count));
+  const int64_t dim = to.sizes[3];
+  char* place = static_cast<char*>(to.data) + index * position_bytes(to.type, dim);
+  switch (to.type) {
+    case CacheType::float32:
+      std::memcpy(place, from, sizeof(float) * static_cast<size_t>(count * dim));
+      break;
+    case CacheType::float16:
+      best_variant().to_half(from, reinterpret_cast<Half*>(place), count * dim);
+      break;
+    case CacheType::int8:
+      best_variant().to_bytes(from, reinterpret_cast<CacheByte*>(place), count, dim);
+      break;
+  }
 }
 
 // Writes the first `count` positions of one head into its ring, from the slot of `position` on.
@@ -45,11 +54,11 @@ void write_head(const ConstFloatView& from, const CacheView& to, int64_t row, in
                 int64_t count) {
   const int64_t heads = from.sizes[1], dim = from.sizes[3], slots = to.sizes[2];
   const float* source = from.data + (row * heads + head) * from.sizes[2] * dim;
-  const int64_t ring = (row * heads + head) * slots * dim;
+  const int64_t ring = (row * heads + head) * slots;
   const int64_t slot = slot_of(position, slots);
   const int64_t before_wrap = std::min(count, slots - slot);
-  write_elements(to, ring + slot * dim, source, before_wrap * dim);
-  write_elements(to, ring, source + before_wrap * dim, (count - before_wrap) * dim);
+  write_positions(to, ring + slot, source, before_wrap);
+  write_positions(to, ring, source + before_wrap * dim, count - before_wrap);
 }
 
 }  // namespace

@@ -19,7 +19,11 @@ inline void attend_rows(const TileTask& task) {
 
 inline void attend_tile(const TileTask& task) {
   if (task.rows() > kFewQueries) return attend_many(task);
-  return task.type == CacheType::float16 ? attend_rows<Half>(task) : attend_rows<float>(task);
+  switch (task.type) {
+    case CacheType::float32: return attend_rows<float>(task);
+    case CacheType::float16: return attend_rows<Half>(task);
+    case CacheType::int8: return attend_rows<CacheByte>(task);
+  }
 }
 
 }  // namespace fixed_capacity::FIXED_CAPACITY_VARIANT

@@ -1,6 +1,7 @@
 // What both tile shapes share: visible ranges, contiguous runs of the ring, relative bias, the result.
 #pragma once
 
+#include "byte_vector.h"
 #include "half_vector.h"
 #include "tile_task.h"
 

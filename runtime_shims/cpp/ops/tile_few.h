@@ -17,17 +17,23 @@ struct FewTile {
   const float* queries[kFewQueries];
 };
 
+// Elements from one position to the next: in 8 bits a position ends with its scale.
+template <typename Element>
+constexpr int32_t stride_of(int32_t dim) {
+  return static_cast<int32_t>(position_bytes(cache_type(static_cast<const Element*>(nullptr)), dim) / sizeof(Element));
+}
+
 // scores[row][key] = scale * query[row] . key for Keys keys.
 template <int Rows, int Keys, typename Element>
 inline void score_keys(const TileTask& task, const FewTile& tile, const Element* keys, float* scores) {
-  const int32_t dim = task.key_dim;
+  const int32_t dim = task.key_dim, stride = stride_of<Element>(dim);
   Vec total[Keys][Rows] = {};
   int32_t d = 0;
   for (; d + kLanes <= dim; d += kLanes) {
     Vec key[Keys];
     for (int index = 0; index < Keys; ++index) {
-      __builtin_prefetch(keys + index * dim + d + kPrefetchBytes / sizeof(Element));
-      key[index] = load(keys + index * dim + d);
+      __builtin_prefetch(keys + index * stride + d + kPrefetchBytes / sizeof(Element));
+      key[index] = load(keys + index * stride + d);
     }
     for (int row = 0; row < Rows; ++row) {
       const Vec query = load(tile.queries[row] + d);
@@ -37,18 +43,20 @@ inline void score_keys(const TileTask& task, const FewTile& tile, const Element*
   for (int row = 0; row < Rows; ++row)
     for (int index = 0; index < Keys; ++index) {
       float dot = sum_lanes(total[index][row]);
-      for (int32_t rest = d; rest < dim; ++rest) dot += tile.queries[row][rest] * to_float(keys[index * dim + rest]);
-      scores[row * kFewBlock + index] = dot * task.scale;
+      for (int32_t rest = d; rest < dim; ++rest)
+        dot += tile.queries[row][rest] * to_float(keys[index * stride + rest]);
+      scores[row * kFewBlock + index] = dot * task.scale * scale_after(keys + index * stride, dim);
     }
 }
 
 template <int Rows, typename Element>
 inline void score_all(const TileTask& task, FewTile& tile, const Element* keys, int32_t count) {
   constexpr int kKeys = Rows == 1 ? 8 : Rows == 2 ? 4 : 2;
+  const int32_t stride = stride_of<Element>(task.key_dim);
   int32_t key = 0;
   for (; key + kKeys <= count; key += kKeys)
-    score_keys<Rows, kKeys>(task, tile, keys + key * task.key_dim, &tile.scores[0][key]);
-  for (; key < count; ++key) score_keys<Rows, 1>(task, tile, keys + key * task.key_dim, &tile.scores[0][key]);
+    score_keys<Rows, kKeys>(task, tile, keys + key * stride, &tile.scores[0][key]);
+  for (; key < count; ++key) score_keys<Rows, 1>(task, tile, keys + key * stride, &tile.scores[0][key]);
 }
 
 inline void adjust_scores(const TileTask& task, FewTile& tile, int64_t position, int32_t count) {
@@ -101,15 +109,17 @@ inline void soften_all(const TileTask& task, FewTile& tile, int64_t position, in
 // sums[row] += weights[row] . values of Keys keys; value rows are read once, from end to end.
 template <int Rows, int Keys, typename Element>
 inline void weigh_keys(FewTile& tile, int32_t first, const Element* values, int32_t dim) {
-  Vec weight[Keys][Rows];
+  const int32_t stride = stride_of<Element>(dim);
+  float weight[Keys][Rows];
   for (int key = 0; key < Keys; ++key)
-    for (int row = 0; row < Rows; ++row) weight[key][row] = broadcast(tile.scores[row][first + key]);
+    for (int row = 0; row < Rows; ++row)
+      weight[key][row] = tile.scores[row][first + key] * scale_after(values + key * stride, dim);
   int32_t column = 0;
   for (; column + kLanes <= dim; column += kLanes) {
     Vec value[Keys];
     for (int key = 0; key < Keys; ++key) {
-      __builtin_prefetch(values + key * dim + column + kPrefetchBytes / sizeof(Element));
-      value[key] = load(values + key * dim + column);
+      __builtin_prefetch(values + key * stride + column + kPrefetchBytes / sizeof(Element));
+      value[key] = load(values + key * stride + column);
     }
     for (int row = 0; row < Rows; ++row) {
       Vec total = load(tile.sums + row * dim + column);
@@ -120,17 +130,18 @@ inline void weigh_keys(FewTile& tile, int32_t first, const Element* values, int3
   for (; column < dim; ++column)
     for (int row = 0; row < Rows; ++row)
       for (int key = 0; key < Keys; ++key)
-        tile.sums[row * dim + column] += tile.scores[row][first + key] * to_float(values[key * dim + column]);
+        tile.sums[row * dim + column] += weight[key][row] * to_float(values[key * stride + column]);
 }
 
 template <int Rows, typename Element>
 inline void weigh_all(FewTile& tile, const Element* values, int32_t count, int32_t dim) {
   constexpr int kKeys = Rows == 1 ? 8 : Rows == 2 ? 4 : 2;
+  const int32_t stride = stride_of<Element>(dim);
   for (int row = 0; row < Rows; ++row)
     for (int32_t column = 0; column < dim; ++column) tile.sums[row * dim + column] *= tile.factors[row];
   int32_t key = 0;
-  for (; key + kKeys <= count; key += kKeys) weigh_keys<Rows, kKeys>(tile, key, values + key * dim, dim);
-  for (; key < count; ++key) weigh_keys<Rows, 1>(tile, key, values + key * dim, dim);
+  for (; key + kKeys <= count; key += kKeys) weigh_keys<Rows, kKeys>(tile, key, values + key * stride, dim);
+  for (; key < count; ++key) weigh_keys<Rows, 1>(tile, key, values + key * stride, dim);
 }
 
 template <int Rows, typename Element>
@@ -150,10 +161,10 @@ inline void attend_few(const TileTask& task) {
   for (int64_t position = range.begin; position < range.end;) {
     const int32_t count = run_length(task, position, range.end, kFewBlock);
     const int64_t slot = position % task.slots;
-    score_all<Rows>(task, tile, keys + slot * task.key_dim, count);
+    score_all<Rows>(task, tile, keys + slot * stride_of<Element>(task.key_dim), count);
     adjust_scores(task, tile, position, count);
     soften_all(task, tile, position, count);
-    weigh_all<Rows>(tile, values + slot * task.value_dim, count, task.value_dim);
+    weigh_all<Rows>(tile, values + slot * stride_of<Element>(task.value_dim), count, task.value_dim);
     position += count;
   }
   write_result(task, {tile.maxima, tile.totals, tile.sums});

@@ -9,7 +9,7 @@
 namespace fixed_capacity::FIXED_CAPACITY_VARIANT {
 
 inline constexpr int32_t kManyBlock = 48;  // keys per block: a multiple of every kUnroll
-inline constexpr int32_t kConvertedFloats = 16'384;  // half-precision keys or values at once; stay in the L2 cache
+inline constexpr int32_t kConvertedFloats = 16'384;  // rounded keys or values at once; stay in the L2 cache
 inline constexpr int32_t kQueryFloats = kTileFloats > kMaxHeadDim * kLanes ? kTileFloats : kMaxHeadDim * kLanes;
 
 struct ManyTile {
@@ -18,22 +18,25 @@ struct ManyTile {
   alignas(64) float scores[kManyBlock * kMaxTileQueries];   // [keys, lanes], then weights
   alignas(64) float maxima[kMaxTileQueries], totals[kMaxTileQueries], factors[kMaxTileQueries];
   alignas(64) int32_t first_key[kMaxTileQueries], last_key[kMaxTileQueries];  // visible, relative to the block
-  alignas(64) float converted[kConvertedFloats];            // keys, then values, of a half-precision cache
+  alignas(64) float converted[kConvertedFloats];            // keys, then values, of a rounded cache
   int32_t lanes;  // rows rounded up to whole vectors
 };
 
-// Keys of one block: what of half-precision keys or values is converted at once must fit `converted`.
+// Keys of one block: what of rounded keys or values is converted at once must fit `converted`.
 inline int32_t most_keys(const TileTask& task) {
   if (task.type == CacheType::float32) return kManyBlock;
   const int32_t fit = kConvertedFloats / (task.key_dim > task.value_dim ? task.key_dim : task.value_dim);
   return fit < kManyBlock ? fit : kManyBlock;
 }
 
-// Keys or values `first` to `first + count - 1` as floats: where they lie, or converted, as each is used many times.
-inline const float* floats_of(const TileTask& task, const void* elements, int64_t first, int32_t count,
+// Keys or values of `count` slots from `slot` on as floats: where they lie, or converted, as each is used many times.
+inline const float* floats_of(const TileTask& task, const void* elements, int32_t dim, int64_t slot, int32_t count,
                               ManyTile& tile) {
-  if (task.type == CacheType::float32) return static_cast<const float*>(elements) + first;
-  to_floats(static_cast<const Half*>(elements) + first, tile.converted, count);
+  if (task.type == CacheType::float32) return static_cast<const float*>(elements) + slot * dim;
+  if (task.type == CacheType::float16)
+    to_floats(static_cast<const Half*>(elements) + slot * dim, tile.converted, int64_t{count} * dim);
+  else
+    to_floats(static_cast<const CacheByte*>(elements) + slot * (dim + kScaleBytes), tile.converted, count, dim);
   return tile.converted;
 }
 
@@ -199,12 +202,12 @@ inline void attend_many(const TileTask& task) {
   for (int64_t position = range.begin; position < range.end;) {
     const int32_t count = run_length(task, position, range.end, most);
     const int64_t slot = position % task.slots;
-    score_all(task, tile, floats_of(task, task.keys, slot * dim, count * dim, tile), count);
+    score_all(task, tile, floats_of(task, task.keys, dim, slot, count, tile), count);
     adjust_scores(task, tile, position, count);
     const bool masked = mark_visible(task, tile, position, count);
     for (int32_t lane = 0; lane < tile.lanes; lane += kLanes)
       masked ? soften<true>(tile, lane, count) : soften<false>(tile, lane, count);
-    const float* values = floats_of(task, task.values, slot * value_dim, count * value_dim, tile);
+    const float* values = floats_of(task, task.values, value_dim, slot, count, tile);
     weigh_from<kUnroll>(task, tile, values, count, 0);
     position += count;
   }

@@ -7,6 +7,7 @@ all formats see the same weights. The F32 variant keeps its caches in F32 too; t
 from __future__ import annotations
 
 import ctypes
+from multiprocessing import get_context
 from pathlib import Path
 
 import llama_cpp
@@ -84,14 +85,22 @@ def gguf_of(job: Job) -> Path:
 def _quantized(source: Path, variant: str, work: Path, threads: int) -> Path:
     target = work / f"{source.name.partition('.')[0].removesuffix('-F32')}-{variant}.gguf"
     if not target.is_file():
-        parameters = llama_cpp.llama_model_quantize_default_params()
-        parameters.nthread, parameters.ftype, parameters.allow_requantize = threads, FORMATS[variant], True
         aside = target.with_suffix(".partial")
-        code = llama_cpp.llama_model_quantize(str(source).encode(), str(aside).encode(), ctypes.byref(parameters))
-        if code:
-            raise Unavailable(f"llama_model_quantize to {variant} returned {code}")
+        # In a process of its own: the memory that it takes is not that of decoding.
+        maker = get_context("spawn").Process(target=_quantize, args=(source, aside, variant, threads))
+        maker.start()
+        maker.join()
+        if maker.exitcode:
+            raise Unavailable(f"llama_model_quantize to {variant} returned {maker.exitcode}")
         aside.rename(target)
     return target
+
+
+def _quantize(source: Path, target: Path, variant: str, threads: int) -> None:
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.nthread, parameters.ftype, parameters.allow_requantize = threads, FORMATS[variant], True
+    code = llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(parameters))
+    raise SystemExit(1 if code else 0)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from exporter.cache.stored_states import as_floats, as_stored
 from runtime_shims import native
+from runtime_shims.contract.cache_types import position_bytes
 
 TOLERANCE = 1e-4
+CACHE_TYPES = ("float32", "float16", "int8")
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,21 @@ def reference_step(shape: Shape, tensors: dict[str, Tensor], fill: int) -> Tenso
     positions = torch.arange(max(0, end - shape.slots), end)
     queries = torch.arange(fill, end)[:, None]
     visible = (positions <= queries) & (queries - positions < (shape.window or end))
-    keys, values = (tensors[name][:, :, positions % shape.slots] for name in ("key_cache", "value_cache"))
+    caches = (as_floats(tensors[name]) for name in ("key_cache", "value_cache"))
+    keys, values = (cache[:, :, positions % shape.slots] for cache in caches)
     out = scaled_dot_product_attention(tensors["query"], keys, values, visible, enable_gqa=True)
     return out.transpose(1, 2)
 
 
-def bench_step(shape: Shape, step_tokens: int, fill: int, budget: float) -> dict[str, object]:
+def bench_step(shape: Shape, step_tokens: int, fill: int, cache_type: str, budget: float) -> dict[str, object]:
+    dtype: torch.dtype = getattr(torch, cache_type)
     heads, size = shape.kv_heads * shape.groups, shape.head_size
     tensors = {
         "query": torch.randn(1, heads, step_tokens, size),
         "key": torch.randn(1, shape.kv_heads, step_tokens, size),
         "value": torch.randn(1, shape.kv_heads, step_tokens, size),
-        "key_cache": torch.randn(1, shape.kv_heads, shape.slots, size),
-        "value_cache": torch.randn(1, shape.kv_heads, shape.slots, size),
+        "key_cache": as_stored(torch.randn(1, shape.kv_heads, shape.slots, size), dtype),
+        "value_cache": as_stored(torch.randn(1, shape.kv_heads, shape.slots, size), dtype),
     }
     positions, lengths = torch.tensor([fill]), torch.tensor([step_tokens])
 
@@ -96,9 +101,9 @@ def bench_step(shape: Shape, step_tokens: int, fill: int, budget: float) -> dict
     seconds = seconds_per_call(call, budget)
     seen = min(fill + step_tokens, shape.slots, (shape.window or fill) + step_tokens)
     return {
-        "shape": shape.model, "step_tokens": step_tokens, "fill": fill,
+        "shape": shape.model, "cache": cache_type, "step_tokens": step_tokens, "fill": fill,
         "microseconds": round(seconds * 1e6, 1),
-        "gb_per_s": round(seen * shape.kv_heads * size * 8 / seconds / 1e9, 2),
+        "gb_per_s": round(seen * shape.kv_heads * 2 * position_bytes(cache_type, size) / seconds / 1e9, 2),
         "gflop_per_s": round(visible_pairs(shape, fill, step_tokens) * heads * size * 4 / seconds / 1e9, 1),
     }
 
@@ -128,8 +133,8 @@ def main() -> None:
     budget: float = parser.parse_args().seconds
     torch.manual_seed(0)
     rows = [
-        bench_step(shape, step_tokens, fill, budget)
-        for shape, widths, fills in STEPS for step_tokens in widths for fill in fills
+        bench_step(shape, step_tokens, fill, cache_type, budget)
+        for shape, widths, fills in STEPS for step_tokens in widths for fill in fills for cache_type in CACHE_TYPES
         if fill + step_tokens <= shape.slots or shape.window
     ]
     encoders = [bench_encoder(*encoder, budget) for encoder in ENCODERS]

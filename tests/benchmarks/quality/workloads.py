@@ -27,7 +27,8 @@ from tests.benchmarks.quality.texts import TEXTS
 
 MODELS = ("gemma3", "smollm2")
 FOUR_BIT_HEAD = Variant("8da4w, 4-bit embedding", ("--quantize", "8da4w", "--embedding-bits", "4"), exact=False)
-OUR_VARIANTS = (*VARIANTS, FOUR_BIT_HEAD)
+EIGHT_BIT_CACHES = Variant("int8-weights-kv", ("--quantize", "int8-weights-kv"), exact=False)
+OUR_VARIANTS = (*VARIANTS, FOUR_BIT_HEAD, EIGHT_BIT_CACHES)
 LLAMA_FORMATS = ("Q8_0", "Q4_0")
 
 
