@@ -1,11 +1,10 @@
-"""Choosing a row's next token from its logits, under the model's token rules. Pure functions.
+"""The model's token rules, and the greedy choice under them. Pure functions.
 
 The rules are those of transformers' logits processors: suppressed tokens never appear, begin-suppressed
 tokens do not appear at the first position that is chosen freely, forced tokens stand at their
 positions. A position is the index in the decoder sequence, start tokens included.
 
-Greedy is the choice made here. A sampled choice takes the same arguments after them: `allowed_logits`
-is what it draws from.
+A choice that the user's settings shape is made in `sampling.py`, from what `processors.py` leaves of the logits.
 
 Shape legend: V vocabulary.
 """
@@ -27,13 +26,10 @@ class NoTokenAllowed(FixedCapacityError):
     It is -inf where every token is suppressed.
     """
 
-    def __init__(self, position: int, best: float) -> None:
+    def __init__(self, position: int, best: float, advice: str = "run `run-model verify` on the bundle") -> None:
         self.position = position
         self.best = best
-        super().__init__(
-            f"no token can be chosen at position {position}: the best logit is {best}; "
-            f"run `run-model verify` on the bundle"
-        )
+        super().__init__(f"no token can be chosen at position {position}: the best logit is {best}; {advice}")
 
 
 def forced_token(rules: TokenRules, position: int) -> int | None:
