@@ -19,6 +19,7 @@ from runtime_shims.reference.sampling_settings import SamplingSettings
 if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
     from runtime_shims.reference.speculative import Decoding
+    from runtime_shims.reference.stop_strings import StopStrings
     from runtime_shims.reference.text import TextCodec
 
 CHOICE = "Choosing tokens"
@@ -150,8 +151,19 @@ class OpenDecoding:
     report: dict[str, object]
 
 
+def stop_strings(codec: TextCodec | None, texts: tuple[str, ...]) -> StopStrings | None:
+    """What ends a row beside its tokens. Raises UserInputError for an empty text, or without a tokenizer."""
+    from runtime_shims.reference.stop_strings import StopStrings
+
+    if not texts:
+        return None
+    if codec is None:
+        raise UserInputError("--stop looks for a text, and the bundle carries no tokenizer; leave it out")
+    return StopStrings(texts, codec.stream)
+
+
 def open_decoding(
-    session: Session, draft_bundle: Bundle | None, codec: TextCodec | None, options: DecodingOptions, rows: int
+    session: Session, draft_bundle: Bundle | None, stops: StopStrings | None, options: DecodingOptions, rows: int
 ) -> OpenDecoding:
     """Load the draft model on the runtime's threads as they are, and measure speeds, if asked for.
 
@@ -160,11 +172,7 @@ def open_decoding(
     from runtime_shims.reference.adaptive import AdaptiveDrafts, FixedDrafts, measure
     from runtime_shims.reference.proposers import DraftModel, PromptLookup
     from runtime_shims.reference.speculative import Decoding
-    from runtime_shims.reference.stop_strings import StopStrings
 
-    if options.stops and codec is None:
-        raise UserInputError("--stop looks for a text, and the bundle carries no tokenizer; leave it out")
-    stops = StopStrings(options.stops, codec.stream) if options.stops and codec is not None else None
     report: dict[str, object] = {"mode": options.speculate, "num_drafts": options.num_drafts, "speed_model": None}
     if options.speculate == "off":
         return OpenDecoding(Decoding(options.settings, stops=stops), rows, report)

@@ -37,6 +37,7 @@ from runtime_shims.commands.decoding_options import (
     TopPOption,
     check_decoding,
     open_decoding,
+    stop_strings,
 )
 from runtime_shims.commands.generate_output import Answer, OutputOptions, TokenPrinter, print_answers
 from runtime_shims.commands.inputs import (
@@ -168,9 +169,10 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
         )
     if options.output.stream and len(rows) > 1 and not options.output.as_json:
         raise UserInputError(f"--stream prints one row, {len(rows)} were given; add --json for all of them")
+    stops = stop_strings(codec, options.decoding.stops)
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
-    opened = open_decoding(session, options.draft, codec, options.decoding, min(len(rows), size))
+    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size))
     load_seconds = time.perf_counter() - started
     answers, stats = _generate(session, rows, codec, opened, options)
     speculation = {**opened.report, **stats.speculation()}

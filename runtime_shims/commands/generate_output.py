@@ -121,8 +121,7 @@ def print_answers(answers: Sequence[Answer], statistics: Statistics, options: Ou
     for answer in answers:
         if answer.generation.stop_reason == "capacity":
             typer.echo(
-                f"row {answer.row} stopped because the decoder is full; "
-                f"export with a larger --max-dec to go on",
+                f"row {answer.row} stopped because the decoder is full; export with a larger --max-dec to go on",
                 err=True,
             )
     if options.stats:
@@ -155,12 +154,17 @@ def _drafts(speculation: Statistics) -> Group:
     from runtime_shims.commands.tables import new_table, titled
 
     acceptance = speculation["acceptance"]
-    totals = new_table([">rounds", ">fallback", ">proposed", ">judged", ">accepted", ">propose", ">verify", ">settle"])
+    totals = new_table(["drafts", ">", "time", ">"])
+    for name, key, phase, seconds in (
+        ("proposed", "proposed", "propose", "propose_ms"),
+        ("judged", "evaluated", "verify", "verify_ms"),
+        ("accepted", "accepted", "judge, take back", "settle_ms"),
+    ):
+        totals.add_row(name, f"{speculation[key]:,}", phase, f"{speculation[seconds]:,.1f} ms")
     totals.add_row(
-        *(f"{speculation[key]:,}" for key in ("rounds", "fallback_rounds", "proposed", "evaluated")),
-        f"{speculation['accepted']:,} ({'-' if acceptance is None else f'{acceptance:.0%}'})",
-        *(f"{speculation[key]:.1f} ms" for key in ("propose_ms", "verify_ms", "settle_ms")),
+        "acceptance", "-" if acceptance is None else f"{acceptance:.0%}", "rounds", f"{speculation['rounds']:,}"
     )
+    totals.add_row("", "", "fallen back to none", f"{speculation['fallback_rounds']:,}")
     lengths = speculation["accepted_lengths"]
     histogram = new_table([">accepted in a round", ">rows", ""])
     for length, count in enumerate(lengths):
