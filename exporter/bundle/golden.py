@@ -21,7 +21,7 @@ from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.manifest import TokenRules
 from runtime_shims.reference.golden import Golden, GoldenRequest
 from runtime_shims.reference.replay import seeded_features
-from runtime_shims.reference.sampling import NoTokenAllowed, greedy_token
+from runtime_shims.reference.token_rules import NoTokenAllowed, greedy_token
 
 NEW_TOKENS = 8
 TOP = 5

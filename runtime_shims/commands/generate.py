@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,25 @@ from runtime_shims.commands.common import (
     quiet_libraries,
     start_session,
 )
+from runtime_shims.commands.decoding_options import (
+    DecodingOptions,
+    DraftBundleOption,
+    MinNewTokensOption,
+    MinPOption,
+    NoRepeatNgramOption,
+    NumDraftsOption,
+    OpenDecoding,
+    RepetitionPenaltyOption,
+    SeedOption,
+    SpeculateOption,
+    StopOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+    check_decoding,
+    open_decoding,
+    stop_strings,
+)
 from runtime_shims.commands.generate_output import Answer, OutputOptions, TokenPrinter, print_answers
 from runtime_shims.commands.inputs import (
     InputOptions,
@@ -31,6 +50,7 @@ from runtime_shims.commands.inputs import (
 )
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
+from runtime_shims.reference.sampling_settings import SamplingSettings
 
 if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
@@ -47,7 +67,8 @@ class RunOptions:
 
     backend: str | None
     threads: int | None
-    max_new_tokens: int | None
+    decoding: DecodingOptions
+    draft: Bundle | None
     output: OutputOptions
 
 
@@ -59,13 +80,9 @@ def generate(
     ] = None,
     prompts_file: Annotated[
         Path | None,
-        typer.Option(
-            help="Text file of one prompt per line, run in batches.", metavar="FILE", rich_help_panel=INPUT
-        ),
+        typer.Option(help="Text file of one prompt per line, run in batches.", metavar="FILE", rich_help_panel=INPUT),
     ] = None,
-    chat: Annotated[
-        bool, typer.Option("--chat", help="Use the model's chat template.", rich_help_panel=INPUT)
-    ] = False,
+    chat: Annotated[bool, typer.Option("--chat", help="Use the model's chat template.", rich_help_panel=INPUT)] = False,
     system: Annotated[
         str | None, typer.Option(help="System text of the chat.", metavar="TEXT", rich_help_panel=INPUT)
     ] = None,
@@ -85,10 +102,20 @@ def generate(
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(
-            help="Tokens per row. Default: the bundle's setting, else the capacity.", metavar="N", min=1
-        ),
+        typer.Option(help="Tokens per row. Default: the bundle's setting, else the capacity.", metavar="N", min=1),
     ] = None,
+    temperature: TemperatureOption = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
+    repetition_penalty: RepetitionPenaltyOption = 1.0,
+    no_repeat_ngram: NoRepeatNgramOption = 0,
+    min_new_tokens: MinNewTokensOption = 0,
+    seed: SeedOption = 0,
+    stop: StopOption = None,
+    speculate: SpeculateOption = "off",
+    draft_bundle: DraftBundleOption = None,
+    num_drafts: NumDraftsOption = None,
     backend: BackendOption = None,
     threads: ThreadsOption = None,
     stream: Annotated[
@@ -102,7 +129,16 @@ def generate(
     no_verify: NoVerifyOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Generate text, a translation or a transcript."""
+    """Generate text, a translation or a transcript.
+
+    Tokens are the best ones (greedy), or drawn with --temperature.
+
+    With --speculate several tokens are proposed and verified in one step.
+    """
+    settings = SamplingSettings(
+        temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram, min_new_tokens, max_new_tokens, seed
+    )
+    decoding = DecodingOptions(settings, tuple(stop or ()), speculate, draft_bundle, num_drafts)
     inputs = InputOptions(
         prompts=tuple(prompt or ()),
         prompts_file=prompts_file,
@@ -116,7 +152,8 @@ def generate(
     output = OutputOptions(stream=stream, stats=stats, as_json=as_json)
     opened = read_bundle(bundle, check_hashes=not no_verify)
     check_options(opened, inputs)
-    run(opened, inputs, RunOptions(backend, threads, max_new_tokens, output))
+    draft = check_decoding(opened, decoding, check_hashes=not no_verify)
+    run(opened, inputs, RunOptions(backend, threads, decoding, draft, output))
 
 
 def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
@@ -132,35 +169,42 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
         )
     if options.output.stream and len(rows) > 1 and not options.output.as_json:
         raise UserInputError(f"--stream prints one row, {len(rows)} were given; add --json for all of them")
+    stops = stop_strings(codec, options.decoding.stops)
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
+    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size))
     load_seconds = time.perf_counter() - started
-    answers, stats = _generate(session, rows, codec, options)
-    print_answers(answers, {"load_seconds": load_seconds, **stats.as_dict()}, options.output)
+    answers, stats = _generate(session, rows, codec, opened, options)
+    speculation = {**opened.report, **stats.speculation()}
+    print_answers(
+        answers, {"load_seconds": load_seconds, **stats.as_dict(), "speculation": speculation}, options.output
+    )
 
 
 def _generate(
-    session: Session, rows: Sequence[InputRow], codec: TextCodec | None, options: RunOptions
+    session: Session, rows: Sequence[InputRow], codec: TextCodec | None, opened: OpenDecoding, options: RunOptions
 ) -> tuple[list[Answer], RunStats]:
     from runtime_shims.reference.generation import generate as generate_rows
     from runtime_shims.reference.stats import RunStats
+    from runtime_shims.reference.stop_strings import cut
 
     stats = RunStats()
     answers: list[Answer] = []
-    for batch in batches(rows, session.limits.max_batch):
-        printer = TokenPrinter(codec, len(answers), options.output) if options.output.stream else None
+    stops = options.decoding.stops
+    for batch in batches(rows, opened.max_batch):
+        printer = TokenPrinter(codec, len(answers), options.output, stops) if options.output.stream else None
         generations = generate_rows(
             session,
             [row.prompt for row in batch],
             source_of(batch),
-            options.max_new_tokens,
-            printer,
-            stats,
+            on_token=printer,
+            stats=stats,
+            how=replace(opened.how, first_row=len(answers)),
         )
         if printer is not None:
             printer.finish()
         answers += [
-            Answer(len(answers) + index, row.label, codec.decode(answer.tokens) if codec else None, answer)
+            Answer(len(answers) + index, row.label, cut(codec.decode(answer.tokens), stops) if codec else None, answer)
             for index, (row, answer) in enumerate(zip(batch, generations, strict=True))
         ]
     return answers, stats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,10 +13,15 @@ from runtime_shims.commands.common import print_json
 from runtime_shims.contract.formatting import format_bytes
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from runtime_shims.reference.generation import Generation
+    from runtime_shims.reference.stop_strings import TextGate
     from runtime_shims.reference.text import TextCodec, TextStream
 
-Statistics = Mapping[str, float | int | None]
+Statistics = Mapping[str, Any]
+BAR = 30
+"""Columns of the longest bar of a histogram."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +61,22 @@ class Answer:
 class TokenPrinter:
     """Prints tokens as they are chosen: plain text for one row, a JSON object per line for many."""
 
-    def __init__(self, codec: TextCodec | None, first_row: int, options: OutputOptions) -> None:
-        """`first_row` numbers row 0 of this batch; without a codec token ids are printed."""
+    def __init__(
+        self, codec: TextCodec | None, first_row: int, options: OutputOptions, stops: Sequence[str] = ()
+    ) -> None:
+        """`first_row` numbers row 0 of this batch; without a codec token ids are printed. `stops` are not printed."""
         self._codec = codec
         self._first_row = first_row
         self._as_json = options.as_json
-        self._streams: dict[int, TextStream] = {}
+        self._stops = stops
+        self._streams: dict[int, tuple[TextStream, TextGate]] = {}
 
     def __call__(self, row: int, token: int) -> None:
         """Print one token of row `row`."""
-        text = f"{token} " if self._codec is None else self._stream(row, self._codec).push(token)
+        text = f"{token} "
+        if self._codec is not None:
+            stream, gate = self._stream(row, self._codec)
+            text = gate.push(stream.push(token))
         if self._as_json:
             event = {"row": self._first_row + row, "token": token}
             self._write(json.dumps(event if self._codec is None else {**event, "text": text}) + "\n")
@@ -74,8 +85,8 @@ class TokenPrinter:
 
     def finish(self) -> None:
         """Print what the decoders still hold back, and end the line."""
-        for row, stream in self._streams.items():
-            rest = stream.finish()
+        for row, (stream, gate) in self._streams.items():
+            rest = gate.push(stream.finish()) + gate.finish()
             if self._as_json and rest:
                 self._write(json.dumps({"row": self._first_row + row, "token": None, "text": rest}) + "\n")
             elif not self._as_json:
@@ -83,9 +94,11 @@ class TokenPrinter:
         if not self._as_json:
             self._write("\n")
 
-    def _stream(self, row: int, codec: TextCodec) -> TextStream:
+    def _stream(self, row: int, codec: TextCodec) -> tuple[TextStream, TextGate]:
+        from runtime_shims.reference.stop_strings import TextGate
+
         if row not in self._streams:
-            self._streams[row] = codec.stream()
+            self._streams[row] = codec.stream(), TextGate(self._stops)
         return self._streams[row]
 
     @staticmethod
@@ -108,12 +121,15 @@ def print_answers(answers: Sequence[Answer], statistics: Statistics, options: Ou
     for answer in answers:
         if answer.generation.stop_reason == "capacity":
             typer.echo(
-                f"row {answer.row} stopped because the decoder is full; "
-                f"export with a larger --max-dec to go on",
+                f"row {answer.row} stopped because the decoder is full; export with a larger --max-dec to go on",
                 err=True,
             )
     if options.stats:
         typer.echo(_statistics_lines(statistics), err=True)
+        if statistics["speculation"]["mode"] != "off":
+            from rich.console import Console
+
+            Console(stderr=True, highlight=False, markup=False).print(_drafts(statistics["speculation"]))
 
 
 def _statistics_lines(statistics: Statistics) -> str:
@@ -131,3 +147,26 @@ def _statistics_lines(statistics: Statistics) -> str:
         f"decode {statistics['new_tokens']} tokens, {statistics['decode_steps']} steps, "
         f"{statistics['decode_seconds']:.3f} s, {rate('decode_tokens_per_second')}"
     )
+
+
+def _drafts(speculation: Statistics) -> Group:
+    """What became of the drafts: totals, and how many rounds accepted how many."""
+    from runtime_shims.commands.tables import new_table, titled
+
+    acceptance = speculation["acceptance"]
+    totals = new_table(["drafts", ">", "time", ">"])
+    for name, key, phase, seconds in (
+        ("proposed", "proposed", "propose", "propose_ms"),
+        ("judged", "evaluated", "verify", "verify_ms"),
+        ("accepted", "accepted", "judge, take back", "settle_ms"),
+    ):
+        totals.add_row(name, f"{speculation[key]:,}", phase, f"{speculation[seconds]:,.1f} ms")
+    totals.add_row(
+        "acceptance", "-" if acceptance is None else f"{acceptance:.0%}", "rounds", f"{speculation['rounds']:,}"
+    )
+    totals.add_row("", "", "fallen back to none", f"{speculation['fallback_rounds']:,}")
+    lengths = speculation["accepted_lengths"]
+    histogram = new_table([">accepted in a round", ">rows", ""])
+    for length, count in enumerate(lengths):
+        histogram.add_row(str(length), f"{count:,}", "#" * round(BAR * count / max(lengths)))
+    return titled(f"Speculation: {speculation['mode']}", totals, *([histogram] if lengths else []))

@@ -7,18 +7,17 @@ positions every time. Times are medians of wall clock, in seconds.
 from __future__ import annotations
 
 import random
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.reference.replay import seeded_features
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
+from runtime_shims.reference.timing import median_of, step_timer
 
 SEED = 0
-WARM_UP = 3
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def run_benchmark(session: Session, plan: BenchmarkPlan) -> BenchmarkResult:
     fills = tuple(_measure_fill(session, plan, percent, numbers) for percent in sorted(plan.fills))
     _fill(session, plan.rows, positions_at(session, min(plan.fills)), numbers)
     widths = tuple(
-        WidthResult(width, _median(plan.repeats, _stepper(session, plan.rows, width, numbers)))
+        WidthResult(width, _step_seconds(session, plan, width, numbers))
         for width in range(1, session.limits.max_logit_rows + 1)
         if session.can_extend(0, width)
     )
@@ -93,7 +92,7 @@ def _check(session: Session, plan: BenchmarkPlan) -> None:
 def _measure_fill(session: Session, plan: BenchmarkPlan, percent: int, numbers: random.Random) -> FillResult:
     positions = positions_at(session, percent)
     encode_seconds, prefill_seconds = _fill(session, plan.rows, positions, numbers)
-    step_seconds = _median(plan.repeats, _stepper(session, plan.rows, 1, numbers))
+    step_seconds = _step_seconds(session, plan, 1, numbers)
     return FillResult(
         percent=percent,
         positions=positions,
@@ -116,26 +115,10 @@ def _fill(session: Session, rows: int, positions: int, numbers: random.Random) -
     return encoded - started, time.perf_counter() - encoded
 
 
-def _stepper(session: Session, rows: int, width: int, numbers: random.Random) -> Callable[[], float]:
-    """A call that steps `width` tokens per row, rolls them back, and returns the step's seconds."""
-    tokens = [_tokens(session, width, numbers) for _ in range(rows)]
-
-    def step() -> float:
-        started = time.perf_counter()
-        session.step(tokens)
-        seconds = time.perf_counter() - started
-        for row in range(rows):
-            session.rollback(row, width)
-        return seconds
-
-    return step
-
-
-def _median(repeats: int, measure: Callable[[], float]) -> float:
-    """Median over `repeats` measurements, after a few that are thrown away."""
-    for _ in range(WARM_UP):
-        measure()
-    return statistics.median(measure() for _ in range(repeats))
+def _step_seconds(session: Session, plan: BenchmarkPlan, width: int, numbers: random.Random) -> float:
+    """Median of steps of `width` tokens per row."""
+    tokens = [_tokens(session, width, numbers) for _ in range(plan.rows)]
+    return median_of(plan.repeats, step_timer(session, tokens))
 
 
 def _source(session: Session, rows: int, numbers: random.Random) -> SourceInput | None:

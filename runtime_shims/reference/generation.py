@@ -1,28 +1,25 @@
-"""Greedy generation over a session: prefill, choose, step, until every row has stopped.
+"""Generation over a session: check the request, run the prompts, decode until every row has stopped.
 
 Shape legend: B rows of the request, V vocabulary.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
-
-from torch import Tensor
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import as_integer, pictured
-from runtime_shims.contract.manifest import TokenRules
+from runtime_shims.reference.decoding_row import Row, StopReason
+from runtime_shims.reference.proposers import NOTHING
+from runtime_shims.reference.random_stream import draft_stream, target_stream
 from runtime_shims.reference.request import SourceInput, check_prompts
-from runtime_shims.reference.sampling import greedy_token
+from runtime_shims.reference.sampling import TokenChooser
 from runtime_shims.reference.session import Session
+from runtime_shims.reference.speculative import Decoding, OnToken, Watch, decode, settle
 from runtime_shims.reference.stats import RunStats
 from runtime_shims.reference.token_rows import TokenRow, TokenRows, items_of
 
-StopReason = Literal["eos", "max_new_tokens", "capacity"]
-OnToken = Callable[[int, int], None]
 Budget = int | TokenRow | Sequence[int | None] | None
 
 
@@ -31,24 +28,15 @@ class Generation:
     """What one row produced.
 
     tokens         the new tokens, the end-of-sequence token included
-    stop_reason    eos: a token of the model's eos list; max_new_tokens: the budget; capacity: the
-                   decoder holds as many positions as it can, the last token has none of its own
+    stop_reason    eos: a token of the model's eos list; stop_string: the text holds one, which the last token
+                   completes; max_new_tokens: the budget; capacity: the decoder holds as many positions as it can,
+                   the last token has none of its own
     prompt_tokens  decoder prompt tokens before them
     """
 
     tokens: tuple[int, ...]
     stop_reason: StopReason
     prompt_tokens: int
-
-
-@dataclass
-class _Row:
-    """A row in progress."""
-
-    prompt_tokens: int
-    budget: int | None
-    tokens: list[int] = field(default_factory=list)
-    stop_reason: StopReason | None = None
 
 
 def generate(
@@ -58,66 +46,71 @@ def generate(
     max_new_tokens: Budget = None,
     on_token: OnToken | None = None,
     stats: RunStats | None = None,
+    how: Decoding | None = None,
 ) -> list[Generation]:
-    """Generate greedily for all rows of one request.
+    """Generate for all rows of one request, greedily unless `how` says otherwise.
 
     `prompts` are decoder token ids per row (encoder-decoder: the start tokens), `source` the encoder
-    input. `max_new_tokens` is one budget or one per row; without one the bundle's setting holds, and
-    without that the capacity. `on_token(row, token)` is called as each token is chosen. `stats`
+    input. `max_new_tokens` is one budget or one per row; without one that of the settings holds, then the bundle's
+    setting, and without that the capacity. `on_token(row, token)` is called as each token is emitted. `stats`
     accumulates the cost. Raises UserInputError or CapacityExceeded before anything is written.
     """
+    how = Decoding() if how is None else how
     stats = RunStats() if stats is None else stats
+    watch = Watch()
     checked = check_prompts(prompts, session.manifest)
-    budgets = _budgets(max_new_tokens, session.manifest.generation.max_new_tokens, len(checked))
-    rows = [_Row(len(prompt), budget) for prompt, budget in zip(checked, budgets, strict=True)]
-    started = time.perf_counter()
+    rows = _rows(session, checked, max_new_tokens, how)
     session.begin(checked, source)
-    encoded = time.perf_counter()
+    stats.encode_seconds += watch.lap()
+    if how.proposer is not None:
+        how.proposer.begin(checked, source, _draft_choosers(rows, how))
+    stats.propose_seconds += (proposer_seconds := watch.lap())
     logits_BV = session.prefill()
-    prefilled = time.perf_counter()
-    while True:
-        _choose(session, rows, logits_BV, on_token)
-        if all(row.stop_reason for row in rows):
-            break
-        logits_BV = session.step([[] if row.stop_reason else row.tokens[-1:] for row in rows])[:, 0]
-        stats.steps += 1
+    stats.prefill_seconds += watch.lap()
+    for index, row in enumerate(rows):
+        settle(index, row, logits_BV[index : index + 1], NOTHING, on_token)
+    stats.settle_seconds += (first_seconds := watch.lap())
+    decode(session, rows, how, stats, on_token)
+    stats.decode_seconds += proposer_seconds + first_seconds + watch.lap()
     stats.requests += 1
-    stats.encode_seconds += encoded - started
-    stats.prefill_seconds += prefilled - encoded
-    stats.prefill_tokens += sum(row.prompt_tokens for row in rows)
-    stats.decode_seconds += time.perf_counter() - prefilled
-    new_tokens = sum(len(row.tokens) for row in rows)
-    stats.new_tokens += new_tokens
-    stats.decode_tokens += new_tokens - len(rows)
+    stats.prefill_tokens += sum(row.prompt_length for row in rows)
+    stats.new_tokens += sum(row.new_tokens for row in rows)
+    stats.decode_tokens += sum(row.new_tokens - 1 for row in rows)
     return [_finished(row) for row in rows]
 
 
-def _choose(session: Session, rows: Sequence[_Row], logits_BV: Tensor, on_token: OnToken | None) -> None:
-    """Append one token to every row that has not stopped, and stop those that are done."""
-    rules = session.manifest.tokens
-    for index, row in enumerate(rows):
-        if row.stop_reason is not None:
-            continue
-        token = greedy_token(logits_BV[index], rules, session.length(index), row.prompt_tokens)
-        row.tokens.append(token)
-        row.stop_reason = _stop_reason(row, rules, session.can_extend(index, 1))
-        if on_token is not None:
-            on_token(index, token)
+def _rows(session: Session, prompts: Sequence[Sequence[int]], given: Budget, how: Decoding) -> list[Row]:
+    """A row for each prompt, with the random stream of its number within the run."""
+    default = how.settings.max_new_tokens
+    default = session.manifest.generation.max_new_tokens if default is None else default
+    return [
+        Row(
+            context=list(prompt),
+            prompt_length=len(prompt),
+            budget=budget,
+            limits=session.limits,
+            chooser=TokenChooser(
+                how.settings,
+                session.manifest.tokens,
+                len(prompt),
+                target_stream(how.settings.seed, how.first_row + index),
+            ),
+            stop_watch=None if how.stops is None else how.stops.watch(),
+        )
+        for index, (prompt, budget) in enumerate(zip(prompts, _budgets(given, default, len(prompts)), strict=True))
+    ]
 
 
-def _stop_reason(row: _Row, rules: TokenRules, has_room: bool) -> StopReason | None:
-    """Why `row` ends with its newest token, or None: it goes on."""
-    if row.tokens[-1] in rules.eos:
-        return "eos"
-    if row.budget is not None and len(row.tokens) >= row.budget:
-        return "max_new_tokens"
-    return None if has_room else "capacity"
+def _draft_choosers(rows: Sequence[Row], how: Decoding) -> list[TokenChooser]:
+    """The rows' choosers with the draft streams in place of the target's."""
+    seed = how.settings.seed
+    return [replace(row.chooser, stream=draft_stream(seed, how.first_row + index)) for index, row in enumerate(rows)]
 
 
-def _budgets(given: Budget, bundle_default: int | None, rows: int) -> list[int | None]:
+def _budgets(given: Budget, default: int | None, rows: int) -> list[int | None]:
     """One token budget per row. Raises UserInputError for a budget below 1 or a wrong number of them."""
     if given is None:
-        return [bundle_default] * rows
+        return [default] * rows
     if as_integer(given) is not None or isinstance(given, float | bool):
         return [_budget(given)] * rows
     budgets = items_of(given, "--max-new-tokens of a batch")
@@ -133,7 +126,7 @@ def _budget(given: object) -> int:
     return number
 
 
-def _finished(row: _Row) -> Generation:
+def _finished(row: Row) -> Generation:
     if row.stop_reason is None:
         raise AssertionError("a row was finished before it stopped")
-    return Generation(tuple(row.tokens), row.stop_reason, row.prompt_tokens)
+    return Generation(row.tokens, row.stop_reason, row.prompt_length)

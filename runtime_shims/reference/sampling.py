@@ -1,94 +1,107 @@
-"""Choosing a row's next token from its logits, under the model's token rules. Pure functions.
+"""Choosing a row's next token: the best one, or a draw from a filtered distribution.
 
-The rules are those of transformers' logits processors: suppressed tokens never appear, begin-suppressed
-tokens do not appear at the first position that is chosen freely, forced tokens stand at their
-positions. A position is the index in the decoder sequence, start tokens included.
+The order of operations is transformers': processors (`processors.py`), temperature, top-k, top-p, min-p. The arithmetic
+is fixed to the bit, for a C++ runtime to repeat (docs/decisions/0011):
 
-Greedy is the choice made here. A sampled choice takes the same arguments after them: `allowed_logits`
-is what it draws from.
+    kept       token ids whose logit is above -inf, in ascending order
+    top-k      keep logits >= the k-th best of them, in float32: all that equal it are kept
+    weight     exponential((float64(logit) - float64(best)) / temperature), see `exponential.py`
+    top-p      in order of (logit descending, id ascending): the shortest prefix whose weights, added one by one, reach
+               top_p times the sum of all kept weights, added one by one in ascending order of ids
+    min-p      keep weights >= min_p; the best token's weight is 1
+    mass       weight / sum of the kept weights, added one by one in ascending order of ids
 
-Shape legend: V vocabulary.
+A draw u takes the first kept id whose running sum of masses exceeds u times the whole sum.
+
+Shape legend: V vocabulary, N kept tokens.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
-from runtime_shims.contract.errors import FixedCapacityError
 from runtime_shims.contract.manifest import TokenRules
+from runtime_shims.reference.exponential import exponential
+from runtime_shims.reference.processors import Logits, processed_logits
+from runtime_shims.reference.random_stream import RandomStream
+from runtime_shims.reference.sampling_settings import SamplingSettings
+from runtime_shims.reference.token_rules import forced_token, greedy_token
 
 
-class NoTokenAllowed(FixedCapacityError):
-    """No token can be chosen at `position`: `best`, the highest allowed logit, is NaN or infinite.
+@dataclass(frozen=True)
+class Distribution:
+    """Token ids int64 [N], ascending, and their masses float64 [N]: probabilities, or any masses of a positive sum."""
 
-    It is -inf where every token is suppressed.
+    ids: NDArray[np.int64]
+    masses: NDArray[np.float64]
+
+    def mass(self, token: int) -> float:
+        """The mass of `token`; 0 for one that was filtered away."""
+        at = int(np.searchsorted(self.ids, token))
+        return float(self.masses[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
+
+    def take(self, u: float) -> int:
+        """The token that the draw `u` in [0, 1) falls on; never one of mass 0."""
+        sums = np.cumsum(self.masses)
+        return int(self.ids[np.searchsorted(sums, u * sums[-1], side="right")])
+
+
+def certain(token: int) -> Distribution:
+    """All mass on one token."""
+    return Distribution(np.array([token], dtype=np.int64), np.ones(1))
+
+
+def filtered_distribution(logits_V: Logits, settings: SamplingSettings) -> Distribution:
+    """What is drawn from at a temperature above 0. The best logit is finite, see `processed_logits`."""
+    ids = np.flatnonzero(logits_V > -np.inf)
+    logits_N = logits_V[ids]
+    if 0 < settings.top_k < len(ids):
+        smallest = np.partition(logits_N, len(ids) - settings.top_k)[len(ids) - settings.top_k]
+        ids, logits_N = ids[logits_N >= smallest], logits_N[logits_N >= smallest]
+    wide_N = logits_N.astype(np.float64)
+    with np.errstate(over="ignore"):  # a tiny temperature leaves the best token alone
+        weights = exponential((wide_N - wide_N.max()) / settings.temperature)
+    kept = weights >= settings.min_p
+    if settings.top_p < 1.0:
+        order = np.argsort(-logits_N, kind="stable")
+        short = np.cumsum(weights[order]) < settings.top_p * np.cumsum(weights)[-1]
+        kept[order[np.count_nonzero(short) + 1 :]] = False
+    weights = weights[kept]
+    return Distribution(ids[kept], weights / np.cumsum(weights)[-1])
+
+
+@dataclass(frozen=True)
+class TokenChooser:
+    """How one row's tokens are chosen: by settings and rules, with draws of the row's own stream.
+
+    Greedy choices draw nothing. At a temperature above 0 every choice takes exactly one draw, forced tokens too.
     """
 
-    def __init__(self, position: int, best: float) -> None:
-        self.position = position
-        self.best = best
-        super().__init__(
-            f"no token can be chosen at position {position}: the best logit is {best}; "
-            f"run `run-model verify` on the bundle"
-        )
+    settings: SamplingSettings
+    rules: TokenRules
+    prompt_length: int
+    stream: RandomStream
 
+    def choose(self, logits_V: Tensor, history: Sequence[int]) -> int:
+        """The token after `history`, whose last token has the logits `logits_V`. Raises NoTokenAllowed."""
+        if self.settings.samples:
+            return self.distribution(logits_V, history).take(self.stream.next())
+        forced = forced_token(self.rules, len(history))
+        if forced is not None or not self.settings.processes:
+            return greedy_token(logits_V, self.rules, len(history), self.prompt_length)
+        return int(np.argmax(self._processed(logits_V, history)))
 
-def forced_token(rules: TokenRules, position: int) -> int | None:
-    """The token that must stand at `position`, if the model forces one."""
-    for forced in rules.forced:
-        if forced.position == position:
-            return forced.token
-    return None
+    def distribution(self, logits_V: Tensor, history: Sequence[int]) -> Distribution:
+        """What the token after `history` is drawn from. Raises NoTokenAllowed."""
+        forced = forced_token(self.rules, len(history))
+        if forced is not None:
+            return certain(forced)
+        return filtered_distribution(self._processed(logits_V, history), self.settings)
 
-
-def begin_position(rules: TokenRules, prompt_length: int) -> int:
-    """First position after the prompt that is chosen freely: where begin-suppression applies."""
-    position = prompt_length
-    while forced_token(rules, position) is not None:
-        position += 1
-    return position
-
-
-def suppressed_tokens(rules: TokenRules, position: int, prompt_length: int) -> tuple[int, ...]:
-    """Tokens that may not be chosen at `position` of a row whose prompt has `prompt_length` tokens."""
-    if rules.begin_suppress and position == begin_position(rules, prompt_length):
-        return rules.suppress + rules.begin_suppress
-    return rules.suppress
-
-
-def allowed_logits(logits_V: Tensor, rules: TokenRules, position: int, prompt_length: int) -> Tensor:
-    """A copy of `logits_V` with the rules applied: -inf wherever the token may not be chosen.
-
-    A forced token wins over a suppression of the same token.
-    """
-    forced = forced_token(rules, position)
-    if forced is not None:
-        allowed_V = torch.full_like(logits_V, -math.inf)
-        allowed_V[forced] = 0.0
-        return allowed_V
-    allowed_V = logits_V.clone()
-    suppressed = suppressed_tokens(rules, position, prompt_length)
-    allowed_V[torch.tensor(suppressed, dtype=torch.int64)] = -math.inf
-    return allowed_V
-
-
-def greedy_token(logits_V: Tensor, rules: TokenRules, position: int, prompt_length: int) -> int:
-    """The allowed token of highest logit, the lowest id among equals.
-
-    Raises NoTokenAllowed when the logits hold NaN or +inf, or when every token is suppressed.
-    """
-    forced = forced_token(rules, position)
-    if forced is not None:
-        return forced
-    token = int(torch.argmax(logits_V))
-    best = float(logits_V[token])
-    if math.isfinite(best) and token in suppressed_tokens(rules, position, prompt_length):
-        allowed_V = allowed_logits(logits_V, rules, position, prompt_length)
-        token = int(torch.argmax(allowed_V))
-        best = float(allowed_V[token])
-    if not math.isfinite(best):
-        raise NoTokenAllowed(position, best)
-    return token
+    def _processed(self, logits_V: Tensor, history: Sequence[int]) -> Logits:
+        return processed_logits(logits_V, history, self.prompt_length, self.settings, self.rules)

@@ -1,7 +1,8 @@
 """One session: a loaded program reused for request after request, nothing allocated per step.
 
 The verbs: `begin` (check everything, run the encoder), `prefill` (run the prompts in chunks), `step`
-(write a few tokens per row, get their logits), `rollback` (take tokens back), `reset`.
+(write a few tokens per row, get their logits), `feed` (write any number, get the last one's logits), `rollback`
+(take tokens back), `end`, `reset`.
 
 Shape legend: B rows of the request, R step tokens with logits, V vocabulary.
 """
@@ -38,13 +39,13 @@ class Session:
     """
 
     def __init__(self, bundle: Bundle, program: Program) -> None:
-        """Allocate step buffers and the prompt logits [max_batch, V] for the bundle's limits."""
+        """Allocate step buffers and the logits of last tokens [max_batch, V] for the bundle's limits."""
         self.manifest: Manifest = bundle.manifest
         self.limits: Limits = bundle.manifest.limits
         self._program = program
         self._cursor = make_cursor(bundle.manifest)
         self._buffers = StepBuffers(self.limits)
-        self._prompt_logits = torch.empty(self.limits.max_batch, bundle.manifest.tokens.vocab_size)
+        self._last_logits = torch.empty(self.limits.max_batch, bundle.manifest.tokens.vocab_size)
         self._pending: tuple[tuple[int, ...], ...] = ()
         self._enc_lengths: tuple[int, ...] | None = None
         self._rows = 0
@@ -66,6 +67,10 @@ class Session:
     def max_rollback(self, row: int) -> int:
         """Most tokens that can be taken back from `row` now."""
         return self._cursor.max_rollback(row)
+
+    def high_water(self, row: int) -> int:
+        """Highest end ever written in `row` in this request."""
+        return self._cursor.high_water(row)
 
     def begin(
         self,
@@ -92,23 +97,27 @@ class Session:
         """Run the prompts, chunk by chunk; return the logits of each row's last token, float32 [B, V].
 
         Rows whose prompt has ended are idle in the later chunks. The result is valid until the next
-        `prefill`.
+        `prefill` or `feed`.
         """
         self._check_alive()
         if self._rows == 0 or not self._pending:
             raise UserInputError("there is no prompt to run: call begin first")
-        prompts = self._pending
-        chunk = self.manifest.recipe.prefill_chunk
         with self._request_in_flight():
-            for start in range(0, max(map(len, prompts)), chunk):
-                tokens = [prompt[start : start + chunk] for prompt in prompts]
-                last = [[max(len(row_tokens) - 1, 0)] for row_tokens in tokens]
-                logits = self._decode(tokens, last)
-                for row, prompt in enumerate(prompts):
-                    if start < len(prompt) <= start + chunk:
-                        self._prompt_logits[row].copy_(logits[row, 0])
+            self._run_chunks(self._pending, self.manifest.recipe.prefill_chunk)
             self._pending = ()
-        return self._prompt_logits[: self._rows]
+        return self._last_logits[: self._rows]
+
+    def feed(self, tokens_per_row: TokenRows) -> Tensor:
+        """Write any number of tokens per row in chunks; return the logits of each row's last one, float32 [B, V].
+
+        A row without tokens is idle and its logits are meaningless. The result is valid until the next `feed` or
+        `prefill`. Raises CapacityExceeded before anything is written when a row cannot take its tokens.
+        """
+        self._check_alive()
+        tokens = self._checked_step(tokens_per_row, widest=None)
+        with self._request_in_flight():
+            self._run_chunks(tokens, self.limits.max_step)
+        return self._last_logits[: self._rows]
 
     def step(self, tokens_per_row: TokenRows) -> Tensor:
         """Write each row's tokens and return their logits, float32 [B', R, V].
@@ -119,7 +128,7 @@ class Session:
         Raises CapacityExceeded before anything is written when a row cannot take its tokens.
         """
         self._check_alive()
-        step = self._checked_step(tokens_per_row)
+        step = self._checked_step(tokens_per_row, widest=self.limits.max_logit_rows)
         width = max(len(tokens) for tokens in step)
         logit_rows = [[min(j, max(len(tokens) - 1, 0)) for j in range(width)] for tokens in step]
         with self._request_in_flight():
@@ -134,6 +143,10 @@ class Session:
         if self._cursor.length(row) and row >= self._rows:
             raise UserInputError(f"row {row} is not part of a request of {self._rows} rows: call begin first")
         self._cursor.rollback(row, count)
+
+    def end(self) -> None:
+        """Forget the request in progress, if there is one: `rows` is 0."""
+        self._forget_request()
 
     def reset(self) -> None:
         """Return to the state after loading, whatever happened before."""
@@ -158,6 +171,15 @@ class Session:
         rows, self._rows = self._rows, 0
         yield
         self._rows = rows
+
+    def _run_chunks(self, rows: Sequence[Sequence[int]], chunk: int) -> None:
+        """Write checked tokens `chunk` at a time, and keep the logits of each row's last one."""
+        for start in range(0, max(map(len, rows)), chunk):
+            tokens = [row_tokens[start : start + chunk] for row_tokens in rows]
+            logits = self._decode(tokens, [[max(len(row_tokens) - 1, 0)] for row_tokens in tokens])
+            for row, row_tokens in enumerate(rows):
+                if start < len(row_tokens) <= start + chunk:
+                    self._last_logits[row].copy_(logits[row, 0])
 
     def _encode(self, source: EncoderSource) -> None:
         lengths = self._buffers.lengths(source.lengths)
@@ -186,26 +208,25 @@ class Session:
             return None
         return [length if row else 0 for length, row in zip(self._enc_lengths, tokens, strict=False)]
 
-    def _checked_step(self, tokens_per_row: TokenRows) -> list[tuple[int, ...]]:
-        """The tokens of a step, every row checked before the first one is written."""
+    def _checked_step(self, tokens_per_row: TokenRows, widest: int | None) -> list[tuple[int, ...]]:
+        """The tokens to write, at most `widest` per row, every row checked before the first one is written."""
         if self._pending or self._rows == 0:
             raise UserInputError("a step needs a prompt behind it: call begin and prefill first")
         rows = rows_of(tokens_per_row, "the step")
         if len(rows) != self._rows:
             raise UserInputError(f"{len(rows)} rows of tokens for a request of {self._rows} rows")
-        step = [self._checked_row(row, tokens) for row, tokens in enumerate(rows)]
+        step = [self._checked_row(row, tokens, widest) for row, tokens in enumerate(rows)]
         if not any(step):
             raise UserInputError("every row of the step is empty; give at least one row a token")
         return step
 
-    def _checked_row(self, row: int, tokens: TokenRow) -> tuple[int, ...]:
+    def _checked_row(self, row: int, tokens: TokenRow, widest: int | None) -> tuple[int, ...]:
         count = len(items_of(tokens, f"row {row} of the step"))
-        if count > self.limits.max_logit_rows:
+        if widest is not None and count > widest:
             raise CapacityExceeded(
-                f"row {row}: a step of {count} tokens, at most {self.limits.max_logit_rows} "
-                f"get logits; export with a larger --max-draft"
+                f"row {row}: a step of {count} tokens, at most {widest} get logits; export with a larger --max-draft"
             )
-        if not self._cursor.can_extend(row, count):
+        if count > self._cursor.room(row):
             raise CapacityExceeded(
                 f"row {row} holds {self._cursor.length(row)} tokens and cannot take {count} more: "
                 f"the capacity is {self.limits.max_dec}; export with a larger --max-dec"

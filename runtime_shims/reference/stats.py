@@ -1,13 +1,46 @@
-"""What a run cost: time and tokens per phase, and the process's peak memory."""
+"""What a run cost: time and tokens per phase, what became of drafts, and the process's peak memory."""
 
 from __future__ import annotations
 
 import resource
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 STATUS = Path("/proc/self/status")
+
+Report = dict[str, object]
+"""Values that JSON can hold."""
+
+
+@dataclass(frozen=True)
+class RowRound:
+    """What one round brought one row; nothing for a row that had ended.
+
+    proposed    the drafts that were verified
+    accepted    how many of them stand: the first ones
+    emitted     tokens appended to the row: accepted drafts, and a correction or bonus unless the row ended before it
+    """
+
+    proposed: tuple[int, ...] = ()
+    accepted: int = 0
+    emitted: int = 0
+
+    @property
+    def evaluated(self) -> int:
+        """Drafts that were judged; those behind a rejected one or behind the end of the row are not."""
+        return min(self.emitted, len(self.proposed))
+
+    @property
+    def corrected(self) -> bool:
+        """Whether a draft was replaced."""
+        return self.emitted > self.accepted and self.accepted < len(self.proposed)
+
+    @property
+    def has_bonus(self) -> bool:
+        """Whether all drafts stand and a token of the target's own followed."""
+        return self.emitted > self.accepted == len(self.proposed) > 0
 
 
 @dataclass
@@ -16,8 +49,15 @@ class RunStats:
 
     encode   checking the request and running the encoder
     prefill  running the prompts, up to the logits of the first new token
-    decode   everything after that: choosing tokens, callbacks, steps; its tokens are the new ones
-             without each row's first, whose logits come from prefill
+    propose  everything of the proposer: a draft model's own encoder and prompts, and the drafts
+    verify   steps of the target
+    settle   choosing tokens, judging drafts, callbacks, rollbacks
+    decode   everything after prefill; its tokens are the new ones without each row's first, whose logits come
+             from prefill
+
+    Of drafts: `fallback_rounds` are those in which the speed model asked for none; `accepted_lengths[n]` counts a
+    row's rounds in which it had drafts and n of them stood. New tokens are the rows' first ones, accepted drafts,
+    corrections, bonuses, and those of rounds without drafts (`plain_tokens`).
     """
 
     requests: int = 0
@@ -25,11 +65,37 @@ class RunStats:
     prefill_seconds: float = 0.0
     prefill_tokens: int = 0
     decode_seconds: float = 0.0
+    propose_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    settle_seconds: float = 0.0
     new_tokens: int = 0
     decode_tokens: int = 0
     steps: int = 0
+    fallback_rounds: int = 0
+    proposed: int = 0
+    evaluated: int = 0
+    accepted: int = 0
+    corrections: int = 0
+    bonuses: int = 0
+    plain_tokens: int = 0
+    accepted_lengths: list[int] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, float | int | None]:
+    def record(self, outcomes: Sequence[RowRound]) -> None:
+        """Count one round: what became of every row."""
+        self.steps += 1
+        for outcome in outcomes:
+            self.proposed += len(outcome.proposed)
+            self.evaluated += outcome.evaluated
+            self.accepted += outcome.accepted
+            self.corrections += outcome.corrected
+            self.bonuses += outcome.has_bonus
+            if outcome.proposed:
+                self.accepted_lengths += [0] * (outcome.accepted + 1 - len(self.accepted_lengths))
+                self.accepted_lengths[outcome.accepted] += 1
+            else:
+                self.plain_tokens += outcome.emitted
+
+    def as_dict(self) -> Report:
         """For JSON output. Rates are tokens per second over all rows."""
         return {
             "requests": self.requests,
@@ -42,6 +108,26 @@ class RunStats:
             "decode_steps": self.steps,
             "decode_tokens_per_second": rate(self.decode_tokens, self.decode_seconds),
             "peak_rss_bytes": peak_rss_bytes(),
+            "speculation": self.speculation(),
+        }
+
+    def speculation(self) -> Report:
+        """What became of drafts, and the milliseconds of each phase of a round, summed over all rounds."""
+        return {
+            "rounds": self.steps,
+            "fallback_rounds": self.fallback_rounds,
+            "proposed": self.proposed,
+            "evaluated": self.evaluated,
+            "accepted": self.accepted,
+            "acceptance": self.accepted / self.evaluated if self.evaluated else None,
+            "accepted_lengths": list(self.accepted_lengths),
+            "corrections": self.corrections,
+            "bonuses": self.bonuses,
+            "plain_tokens": self.plain_tokens,
+            "emitted": self.new_tokens,
+            "propose_ms": self.propose_seconds * 1000,
+            "verify_ms": self.verify_seconds * 1000,
+            "settle_ms": self.settle_seconds * 1000,
         }
 
 

@@ -64,6 +64,7 @@ class BundleShape:
     max_new_tokens: int | None = None
     backends: tuple[str, ...] = ("xnnpack",)
     files: tuple[FileEntry, ...] = field(default=())
+    vocab: int = VOCAB
 
 
 def make_manifest(shape: BundleShape) -> Manifest:
@@ -93,13 +94,13 @@ def make_manifest(shape: BundleShape) -> Manifest:
             Manifest(
                 format_version=1,
                 kind=shape.kind,  # type: ignore[arg-type]
-                source=Source("tiny", None, "tiny", "TinyForCausalLM", True, 0, 1000, VOCAB),
+                source=Source("tiny", None, "tiny", "TinyForCausalLM", True, 0, 1000, shape.vocab),
                 recipe=recipe,
                 limits=limits,
                 caches=caches,
                 programs=programs,
                 tokens=TokenRules(
-                    VOCAB, shape.eos, None, shape.start if has_encoder else (), shape.forced,
+                    shape.vocab, shape.eos, None, shape.start if has_encoder else (), shape.forced,
                     shape.suppress, shape.begin_suppress,
                 ),
                 generation=GenerationSettings(shape.max_new_tokens),
@@ -129,7 +130,7 @@ def _caches(shape: BundleShape, max_step: int) -> tuple[CacheEntry, ...]:
 
 def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int) -> ProgramEntry:
     b, t = Dim("b", 1, shape.max_batch), Dim("t", 1, max_step)
-    r, vocab = Dim("r", 1, shape.max_draft + 1), Dim(None, VOCAB, VOCAB)
+    r, vocab = Dim("r", 1, shape.max_draft + 1), Dim(None, shape.vocab, shape.vocab)
     inputs = [("tokens", (b, t)), ("positions", (b,)), ("step_lengths", (b,)), ("logit_rows", (b, r))]
     has_encoder = shape.kind != "decoder_only"
     inputs += [("enc_lengths", (b,))] if has_encoder else []
@@ -187,8 +188,9 @@ class HistoryProgram:
     `fail_next` makes the next call fail as a broken program would.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, vocab: int = VOCAB) -> None:
         self.limits = limits
+        self.vocab = vocab
         self.held: list[dict[int, int]] = [{} for _ in range(limits.max_batch)]
         self.source_sums = [0] * limits.max_batch
         self.steps: list[list[int]] = []
@@ -211,7 +213,7 @@ class HistoryProgram:
         self.steps.append(lengths)
         if inputs.enc_lengths is not None:
             self.enc_lengths.append(inputs.enc_lengths.tolist())
-        logits = torch.full((inputs.rows, inputs.logit_rows.shape[1], VOCAB), float("nan"))
+        logits = torch.full((inputs.rows, inputs.logit_rows.shape[1], self.vocab), float("nan"))
         for row, (position, length) in enumerate(zip(inputs.positions.tolist(), lengths, strict=True)):
             for offset in range(length):
                 self._write(row, position + offset, int(inputs.tokens[row, offset]))
@@ -265,12 +267,47 @@ def history_session(shape: BundleShape | None = None) -> tuple[Session, HistoryP
     return Session(bundle, program), program
 
 
+class DraftedProgram(ScriptedProgram):
+    """A scripted program that is fed drafts: any token may stand behind the first one of a step.
+
+    What a step finds in its caches, and its first token, must be the script: a rejected draft that was not rolled back,
+    or a row that stands at another position than it should, is an error. After a wrong draft the logits mean nothing.
+    """
+
+    def decode(self, inputs: StepInputs) -> Tensor:
+        starts = zip(inputs.positions.tolist(), inputs.step_lengths.tolist(), strict=True)
+        for row, (position, length) in enumerate(starts):
+            first = inputs.tokens[row, : min(length, 1)].tolist()
+            held = [self.held[row][before] for before in range(position)] + first
+            expected = self.scripts[row][: len(held)]
+            assert held == expected, f"row {row}, position {position}: holds {held}, the script has {expected}"
+        return super().decode(inputs)
+
+    def _write(self, row: int, position: int, token: int) -> None:
+        HistoryProgram._write(self, row, position, token)
+
+    def _logits(self, row: int, position: int) -> Tensor:
+        held = [self.held[row][before] for before in range(position + 1)]
+        if held == self.scripts[row][: position + 1]:
+            return super()._logits(row, position)
+        return torch.arange(self.vocab).flip(0).float() * 100  # a token that no script has there
+
+
 def scripted_session(
     scripts: Sequence[Sequence[int]], shape: BundleShape | None = None
 ) -> tuple[Session, ScriptedProgram]:
     """A session over a ScriptedProgram of `scripts`: per row, prompt and continuation."""
     bundle = make_bundle(shape)
     program = ScriptedProgram(bundle.manifest.limits, scripts)
+    return Session(bundle, program), program
+
+
+def drafted_session(
+    scripts: Sequence[Sequence[int]], shape: BundleShape | None = None
+) -> tuple[Session, DraftedProgram]:
+    """A session over a DraftedProgram of `scripts`: per row, prompt and continuation."""
+    bundle = make_bundle(shape)
+    program = DraftedProgram(bundle.manifest.limits, scripts)
     return Session(bundle, program), program
 
 

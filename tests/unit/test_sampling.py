@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime_shims.contract.errors import FixedCapacityError
 from runtime_shims.contract.manifest import ForcedToken, TokenRules
-from runtime_shims.reference.sampling import NoTokenAllowed, allowed_logits, begin_position, greedy_token
+from runtime_shims.reference.token_rules import NoTokenAllowed, allowed_logits, begin_position, greedy_token
 
 VOCAB = 12
 

@@ -88,6 +88,52 @@ def test_speech_features_fill_the_encoder() -> None:
     assert best(session.prefill()) == [next_token([0, 3], 24)] * 2
 
 
+def test_feeding_writes_any_number_of_tokens_and_answers_to_the_last() -> None:
+    session, program = history_session()
+    session.begin([[5, 6], [7], [8]])
+    session.prefill()
+    program.steps.clear()
+    more = [[9], [], list(range(20, 32))]
+    logits = session.feed(more)
+    assert best(logits[0:1]) == [next_token([5, 6, 9])]
+    assert best(logits[2:3]) == [next_token([8, *more[2]])]
+    assert program.steps == [[1, 0, 5], [0, 0, 5], [0, 0, 2]]
+    assert [session.length(row) for row in range(3)] == [3, 1, 13]
+    assert [session.high_water(row) for row in range(3)] == [3, 1, 13]
+
+
+def test_feeding_more_than_fits_is_refused_before_anything_is_written() -> None:
+    session, program = history_session()
+    session.begin([[5, 6], [7]])
+    with pytest.raises(UserInputError, match="begin and prefill"):
+        session.feed([[8], [9]])
+    session.prefill()
+    program.steps.clear()
+    with pytest.raises(CapacityExceeded, match=r"row 1 holds 1 tokens and cannot take 20 more.*--max-dec"):
+        session.feed([[8], [3] * 20])
+    assert program.steps == []
+    assert best(session.feed([[8], [3] * 19])[1:]) == [next_token([7] + [3] * 19)]
+
+
+def test_a_request_that_was_ended_is_none() -> None:
+    session, _ = history_session()
+    session.begin([[5, 6]])
+    session.prefill()
+    session.end()
+    assert (session.rows, session.length(0), session.high_water(0)) == (0, 0, 0)
+    with pytest.raises(UserInputError, match="begin"):
+        session.step([[3]])
+
+
+def test_the_high_water_mark_stays_where_it_was_when_tokens_are_taken_back() -> None:
+    session, _ = history_session()
+    session.begin([[5, 6]])
+    session.prefill()
+    session.step([[7, 8]])
+    session.rollback(0, 2)
+    assert (session.length(0), session.high_water(0)) == (2, 4)
+
+
 def test_a_rolled_back_row_forgets_what_it_was_fed() -> None:
     session, _ = history_session()
     session.begin([[3, 4, 5]])

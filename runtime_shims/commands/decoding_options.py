@@ -1,0 +1,190 @@
+"""The options of `generate` that say how tokens are chosen and proposed, and what they need to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime_shims.commands.common import start_session
+from runtime_shims.contract.bundle_reader import Bundle, read_bundle
+from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.integers import pictured
+from runtime_shims.reference.draft_bundle import check_draft_bundle
+from runtime_shims.reference.sampling_settings import SamplingSettings
+
+if TYPE_CHECKING:
+    from runtime_shims.reference.session import Session
+    from runtime_shims.reference.speculative import Decoding
+    from runtime_shims.reference.stop_strings import StopStrings
+    from runtime_shims.reference.text import TextCodec
+
+CHOICE = "Choosing tokens"
+SPECULATION = "Speculation: several tokens per step"
+MODES = ("off", "prompt-lookup", "draft", "auto")
+
+TemperatureOption = Annotated[
+    float,
+    typer.Option(
+        help="0 takes the best token; above 0 draws, 1 as the model says.", metavar="X", rich_help_panel=CHOICE
+    ),
+]
+TopKOption = Annotated[
+    int, typer.Option(help="Draw from the N best tokens; 0: all.", metavar="N", rich_help_panel=CHOICE)
+]
+TopPOption = Annotated[
+    float,
+    typer.Option(
+        help="Draw from the fewest best tokens that hold this much of the mass; 1: all.",
+        metavar="X",
+        rich_help_panel=CHOICE,
+    ),
+]
+MinPOption = Annotated[
+    float,
+    typer.Option(
+        help="Draw from tokens this likely, relative to the best; 0: all.", metavar="X", rich_help_panel=CHOICE
+    ),
+]
+RepetitionPenaltyOption = Annotated[
+    float,
+    typer.Option(help="Above 1 makes tokens of the row less likely; 1: off.", metavar="X", rich_help_panel=CHOICE),
+]
+NoRepeatNgramOption = Annotated[
+    int, typer.Option(help="No N tokens in a row may come twice; 0: off.", metavar="N", rich_help_panel=CHOICE)
+]
+MinNewTokensOption = Annotated[
+    int, typer.Option(help="Do not end before this many tokens.", metavar="N", rich_help_panel=CHOICE)
+]
+SeedOption = Annotated[
+    int, typer.Option(help="Of all draws: the same seed, the same text.", metavar="N", rich_help_panel=CHOICE)
+]
+StopOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop",
+        help="Text that ends a row and is left out; repeat for several.",
+        metavar="TEXT",
+        rich_help_panel=CHOICE,
+    ),
+]
+SpeculateOption = Annotated[
+    str,
+    typer.Option(
+        "--speculate",
+        help="Where drafts come from: off; prompt-lookup (what followed the last tokens earlier in the text); draft "
+        "(the model of --draft-bundle); auto (that model if given, else lookup, as many drafts as pay by measured "
+        "speed). Greedy text is unchanged; at a temperature a draft model keeps the distribution, not the text.",
+        metavar="MODE",
+        rich_help_panel=SPECULATION,
+    ),
+]
+DraftBundleOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A smaller, or quantized, model of the same tokenizer.", metavar="BUNDLE", rich_help_panel=SPECULATION
+    ),
+]
+NumDraftsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Drafts per round. Default: as many as the bundle verifies.",
+        metavar="N",
+        min=1,
+        rich_help_panel=SPECULATION,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """The options as they were given."""
+
+    settings: SamplingSettings
+    stops: tuple[str, ...]
+    speculate: str
+    draft_bundle: Path | None
+    num_drafts: int | None
+
+
+def check_decoding(bundle: Bundle, options: DecodingOptions, check_hashes: bool) -> Bundle | None:
+    """The draft bundle, if one is given and can draft for `bundle`.
+
+    Raises UserInputError that names every option which this bundle or another option rules out.
+    """
+    faults = list(_faults(options, bundle.manifest.limits.max_draft))
+    if faults:
+        raise UserInputError("; ".join(faults))
+    if options.draft_bundle is None:
+        return None
+    draft = read_bundle(options.draft_bundle, check_hashes)
+    check_draft_bundle(bundle, draft)
+    return draft
+
+
+def _faults(options: DecodingOptions, max_draft: int) -> Iterator[str]:
+    mode, number = options.speculate, options.num_drafts
+    if mode not in MODES:
+        yield f"--speculate must be one of {', '.join(MODES)}, got {pictured(mode)}"
+        return
+    if mode == "draft" and options.draft_bundle is None:
+        yield "--speculate draft needs --draft-bundle"
+    if mode in ("off", "prompt-lookup") and options.draft_bundle is not None:
+        yield f"--draft-bundle is not used with --speculate {mode}; give --speculate draft or auto"
+    if mode in ("off", "auto") and number is not None:
+        yield f"--num-drafts is not used with --speculate {mode}; give --speculate prompt-lookup or draft"
+    if mode != "off" and max_draft == 0:
+        yield "the bundle verifies no drafts; export it with --max-draft"
+    elif number is not None and number > max_draft:
+        yield f"--num-drafts {number}: the bundle verifies at most {max_draft}; export it with a larger --max-draft"
+
+
+@dataclass(frozen=True)
+class OpenDecoding:
+    """How to decode, and the rows that the proposer takes at once."""
+
+    how: Decoding
+    max_batch: int
+    report: dict[str, object]
+
+
+def stop_strings(codec: TextCodec | None, texts: tuple[str, ...]) -> StopStrings | None:
+    """What ends a row beside its tokens. Raises UserInputError for an empty text, or without a tokenizer."""
+    from runtime_shims.reference.stop_strings import StopStrings
+
+    if not texts:
+        return None
+    if codec is None:
+        raise UserInputError("--stop looks for a text, and the bundle carries no tokenizer; leave it out")
+    return StopStrings(texts, codec.stream)
+
+
+def open_decoding(
+    session: Session, draft_bundle: Bundle | None, stops: StopStrings | None, options: DecodingOptions, rows: int
+) -> OpenDecoding:
+    """Load the draft model on the runtime's threads as they are, and measure speeds, if asked for.
+
+    `rows` is the size of a batch.
+    """
+    from runtime_shims.reference.adaptive import AdaptiveDrafts, FixedDrafts, measure
+    from runtime_shims.reference.proposers import DraftModel, PromptLookup
+    from runtime_shims.reference.speculative import Decoding
+
+    report: dict[str, object] = {"mode": options.speculate, "num_drafts": options.num_drafts, "speed_model": None}
+    if options.speculate == "off":
+        return OpenDecoding(Decoding(options.settings, stops=stops), rows, report)
+    draft = None if draft_bundle is None else start_session(draft_bundle, None, None)
+    rows = rows if draft is None else min(rows, draft.limits.max_batch)
+    drafts: FixedDrafts | AdaptiveDrafts
+    if options.speculate == "auto":
+        model = measure(session, rows, draft)
+        drafts = AdaptiveDrafts(model, session.limits.max_draft)
+        report["speed_model"] = {"verify": list(model.verify), "draft": model.draft}
+    else:
+        drafts = FixedDrafts(options.num_drafts or session.limits.max_draft)
+        report["num_drafts"] = drafts.count
+    proposer = PromptLookup() if draft is None else DraftModel(draft)
+    return OpenDecoding(Decoding(options.settings, proposer, drafts, stops), rows, report)
