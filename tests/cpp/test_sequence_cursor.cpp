@@ -1,23 +1,10 @@
 // The cursor's verbs and refusals, and that none of the verbs allocates.
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <string>
 
+#include "allocations.h"
 #include "check.h"
 #include "fixed_capacity/sequence_cursor.h"
-
-namespace {
-size_t allocations = 0;
-}
-
-void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace fixed_capacity::testing {
 namespace {
@@ -104,7 +91,7 @@ TEST(geometries_that_cannot_be_are_refused) {
 
 TEST(no_verb_allocates) {
   SequenceCursor cursor = two_rows();
-  const size_t before = allocations;
+  const size_t before = allocations();
   int64_t sum = 0;
   bool all_done = true;
   for (int round = 0; round < 100; ++round) {
@@ -112,10 +99,10 @@ TEST(no_verb_allocates) {
     sum += cursor.length(0) + cursor.high_water(0) + cursor.max_rollback(0) + (cursor.can_extend(0, 4) ? 1 : 0);
     if (!cursor.can_extend(0, 4)) all_done = cursor.clear(0).ok() && all_done;
   }
-  const size_t after = allocations;
+  const size_t after = allocations();
   CHECK(all_done && sum > 0);
   CHECK(after == before);
-  CHECK(!cursor.advance(0, 5) && allocations > after);  // the control: a refusal's text is allocated, and counted
+  CHECK(!cursor.advance(0, 5) && allocations() > after);  // the control: a refusal's text is allocated, and counted
 }
 
 }  // namespace fixed_capacity::testing

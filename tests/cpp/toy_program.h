@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "allocations.h"
 #include "fixed_capacity/random_stream.h"
 #include "fixed_capacity/session.h"
 
@@ -57,6 +58,7 @@ class ToyProgram final : public Program {
   }
 
   Result<Logits> decode(const StepInputs& inputs) override {
+    const AllocationPause pause;  // a real program has its memory planned
     if (Status fits = inputs.check_limits(limits_); !fits) return fits.error();
     logits_.clear();
     for (size_t row = 0; row < static_cast<size_t>(inputs.rows); ++row) {

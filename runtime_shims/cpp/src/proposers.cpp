@@ -8,7 +8,9 @@ namespace fixed_capacity {
 
 PromptLookup::PromptLookup(const Limits& limits, int64_t max_ngram) {
   const int64_t first = limits.source_shape ? 0 : limits.max_enc.value_or(0);
-  indices_.assign(static_cast<size_t>(limits.max_batch), NgramIndex(max_ngram, first, limits.max_dec + 1));
+  indices_.reserve(static_cast<size_t>(limits.max_batch));
+  for (int64_t row = 0; row < limits.max_batch; ++row)  // made one by one: a copy would have no room to grow
+    indices_.emplace_back(max_ngram, first, limits.max_dec + 1);
 }
 
 Status PromptLookup::begin(std::span<const DecodingRow> rows, const Source& source, int64_t) {
