@@ -14,7 +14,7 @@ from runtime_shims.contract.formatting import format_bytes
 
 if TYPE_CHECKING:
     from runtime_shims.reference.generation import Generation
-    from runtime_shims.reference.text import TextCodec, TextStream
+    from runtime_shims.reference.text import TextDecoder, TextStream
 
 Statistics = Mapping[str, float | int | None]
 
@@ -56,7 +56,7 @@ class Answer:
 class TokenPrinter:
     """Prints tokens as they are chosen: plain text for one row, a JSON object per line for many."""
 
-    def __init__(self, codec: TextCodec | None, first_row: int, options: OutputOptions) -> None:
+    def __init__(self, codec: TextDecoder | None, first_row: int, options: OutputOptions) -> None:
         """`first_row` numbers row 0 of this batch; without a codec token ids are printed."""
         self._codec = codec
         self._first_row = first_row
@@ -83,7 +83,7 @@ class TokenPrinter:
         if not self._as_json:
             self._write("\n")
 
-    def _stream(self, row: int, codec: TextCodec) -> TextStream:
+    def _stream(self, row: int, codec: TextDecoder) -> TextStream:
         if row not in self._streams:
             self._streams[row] = codec.stream()
         return self._streams[row]
