@@ -158,7 +158,7 @@ def _sample_ids(codec: TextCodec) -> list[list[int]]:
 
 
 def _same(pieces: Pieces, codec: TextCodec, ids: Sequence[int]) -> bool:
-    """Whether both give one text; of half a character, whether both miss the rest, which decoders show in several ways."""
+    """Whether both give one text; of half a character, whether both miss the rest, which decoders show in many ways."""
     text = codec.decode(ids)
     try:
         return pieces.decode(ids).decode("utf-8") == text

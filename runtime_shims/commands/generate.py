@@ -35,7 +35,7 @@ from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
     from runtime_shims.reference.stats import RunStats
-    from runtime_shims.reference.text import TextCodec
+    from runtime_shims.reference.text import TextDecoder
 
 INPUT = "Input"
 OUTPUT = "Output"
@@ -122,8 +122,7 @@ def generate(
 def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     """Read the input, load the program, generate batch by batch, print."""
     quiet_libraries()
-    codec = _codec(bundle, needed=bool(inputs.prompts or inputs.prompts_file))
-    rows = read_rows(bundle, inputs, codec)
+    rows, decoder = _read(bundle, inputs)
     size = bundle.manifest.limits.max_batch
     if len(rows) > size and inputs.prompts_file is None:
         raise CapacityExceeded(
@@ -135,12 +134,12 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
     load_seconds = time.perf_counter() - started
-    answers, stats = _generate(session, rows, codec, options)
+    answers, stats = _generate(session, rows, decoder, options)
     print_answers(answers, {"load_seconds": load_seconds, **stats.as_dict()}, options.output)
 
 
 def _generate(
-    session: Session, rows: Sequence[InputRow], codec: TextCodec | None, options: RunOptions
+    session: Session, rows: Sequence[InputRow], decoder: TextDecoder | None, options: RunOptions
 ) -> tuple[list[Answer], RunStats]:
     from runtime_shims.reference.generation import generate as generate_rows
     from runtime_shims.reference.stats import RunStats
@@ -148,11 +147,11 @@ def _generate(
     stats = RunStats()
     answers: list[Answer] = []
     for batch in batches(rows, session.limits.max_batch):
-        printer = TokenPrinter(codec, len(answers), options.output) if options.output.stream else None
+        printer = TokenPrinter(decoder, len(answers), options.output) if options.output.stream else None
         generations = generate_rows(
             session,
             [row.prompt for row in batch],
-            source_of(batch),
+            source_of(batch, session),
             options.max_new_tokens,
             printer,
             stats,
@@ -160,14 +159,18 @@ def _generate(
         if printer is not None:
             printer.finish()
         answers += [
-            Answer(len(answers) + index, row.label, codec.decode(answer.tokens) if codec else None, answer)
+            Answer(len(answers) + index, row.label, decoder.decode(answer.tokens) if decoder else None, answer)
             for index, (row, answer) in enumerate(zip(batch, generations, strict=True))
         ]
     return answers, stats
 
 
-def _codec(bundle: Bundle, needed: bool) -> TextCodec | None:
-    """The bundle's tokenizer; None when it carries none and none is needed to read the input."""
-    from runtime_shims.reference.text import has_tokenizer, load_text_codec
+def _read(bundle: Bundle, inputs: InputOptions) -> tuple[list[InputRow], TextDecoder | None]:
+    """The rows, and what decodes their answers: the tokenizer where prompts need it, else whatever loads fastest."""
+    from runtime_shims.reference.text import load_text_codec, load_text_decoder
 
-    return load_text_codec(bundle) if needed or has_tokenizer(bundle) else None
+    if inputs.prompts or inputs.prompts_file:
+        codec = load_text_codec(bundle)
+        return read_rows(bundle, inputs, codec), codec
+    decoder = load_text_decoder(bundle)
+    return read_rows(bundle, inputs, None), decoder

@@ -21,7 +21,14 @@ from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, 
 from runtime_shims.contract.manifest import Limits, Manifest
 from runtime_shims.contract.sequence_cursor import SequenceCursor
 from runtime_shims.reference.program import Program
-from runtime_shims.reference.request import EncoderSource, SourceInput, check_prompts, check_source
+from runtime_shims.reference.request import (
+    EncoderSource,
+    SourceInput,
+    WaveformInput,
+    check_prompts,
+    check_source,
+    check_waveform,
+)
 from runtime_shims.reference.step_buffers import Step, StepBuffers
 from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_tokens, items_of, rows_of
 
@@ -66,6 +73,15 @@ class Session:
     def max_rollback(self, row: int) -> int:
         """Most tokens that can be taken back from `row` now."""
         return self._cursor.max_rollback(row)
+
+    def features(self, waveform: WaveformInput) -> Tensor:
+        """The encoder input of sound, float32 [B, *source_shape], see `request.check_waveform`.
+
+        It may be asked for at any time: a request in progress goes on. Raises UserInputError or CapacityExceeded.
+        """
+        self._check_alive()
+        samples = check_waveform(waveform, self.manifest)
+        return self._run(lambda: self._program.features(samples))
 
     def begin(
         self,
