@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from exporter.bundle.token_rules import Rules
     from exporter.lower.program_file import LoweredProgram
+    from exporter.models.speech_features import FrontEnd
     from exporter.trace.trace import ExportedProgram
     from exporter.verify.parity import Stages
 
@@ -148,9 +149,11 @@ def _with_attention(recipe: Recipe) -> Recipe:
 
 
 def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: Progress) -> ExportReport:
-    from exporter.bundle.golden import make_golden
+    from exporter.bundle.golden import golden_features, make_golden
     from exporter.bundle.manifest_builder import Exported, build_manifest
+    from exporter.bundle.pieces import save_pieces
     from exporter.bundle.writer import file_entries, save_text_files, write_manifest
+    from exporter.models.speech_features import front_end_of
     from exporter.trace.graph_checks import check_graphs
     from exporter.trace.methods import program_methods
     from exporter.trace.trace import trace_methods
@@ -159,25 +162,30 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
 
     plan = planned.plan
     model = _load(planned, progress)
-    save_text_files(aside, planned.source.load_tokenizer(), planned.source.load_processor())
+    tokenizer, extractor = planned.source.load_tokenizer(), planned.source.load_processor()
+    save_text_files(aside, tokenizer, extractor)
+    front_end = front_end_of(extractor, plan.source_shape)
     progress.stage("recording eager answers")
     golden = make_golden(model, plan, planned.rules.tokens)
+    if front_end is not None:
+        golden = replace(golden, features=golden_features(extractor, front_end, plan))
     (aside / GOLDEN_NAME).write_text(to_json(golden), encoding="utf-8")
+    save_pieces(aside, tokenizer, plan.vocab_size, [row for request in golden.requests for row in request.tokens])
     progress.stage("tracing")
-    methods = program_methods(plan)
-    traced = trace_methods(_modules(model, plan), methods)
+    methods = program_methods(plan, front_end)
+    traced = trace_methods(_modules(model, plan, front_end), methods)
     check_graphs(traced)
     del model  # lowering takes the weights: a large model is in memory once
     programs = lower_programs(traced, plan, aside, progress)
     require_planned(plan, max(program.planned_bytes for program in programs), planned.max_memory_bytes)
-    exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs)
+    exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs, front_end)
     progress.stage("writing the bundle")
     manifest = build_manifest(exported, file_entries(aside))
     write_manifest(aside, manifest)
     difference = None
     if verify:
         progress.stage("verifying against eager")
-        results = verify_bundle(aside, lambda: _stages(planned))
+        results = verify_bundle(aside, lambda: _stages(planned, front_end))
         difference = max(result.logits_difference for result in results)
     return ExportReport(
         bundle=str(output),
@@ -212,7 +220,7 @@ def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
     return model
 
 
-def _modules(model: PreTrainedModel, plan: CapacityPlan) -> dict[str, nn.Module]:
+def _modules(model: PreTrainedModel, plan: CapacityPlan, front_end: FrontEnd | None) -> dict[str, nn.Module]:
     """The methods of the program, over a model that has given its eager answers."""
     from exporter.models.methods import build_methods
     from exporter.weights.quantize import keep_integers_only
@@ -222,17 +230,17 @@ def _modules(model: PreTrainedModel, plan: CapacityPlan) -> dict[str, nn.Module]
         keep_integers_only(model)
     elif plan.recipe.quantize != "none":
         plain_tensors(model)
-    return build_methods(model, plan, plan.recipe.attention)
+    return build_methods(model, plan, plan.recipe.attention, front_end)
 
 
-def _stages(planned: Planned) -> Stages:
+def _stages(planned: Planned, front_end: FrontEnd | None) -> Stages:
     """The rungs below the bundle, made afresh: only a bundle that differs needs them."""
     from exporter.trace.methods import program_methods
     from exporter.trace.trace import trace_methods
     from exporter.verify.parity import Stages
 
-    modules = _modules(_load(planned, SilentProgress()), planned.plan)
-    return Stages(modules, trace_methods(modules, program_methods(planned.plan)))
+    modules = _modules(_load(planned, SilentProgress()), planned.plan, front_end)
+    return Stages(modules, trace_methods(modules, program_methods(planned.plan, front_end)))
 
 
 def lower_programs(

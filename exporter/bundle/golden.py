@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
-from exporter.bundle.tolerances import loosest, rounds
+from exporter.bundle.tolerances import features_tolerance, loosest, rounds
+from exporter.models.speech_features import FrontEnd
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.manifest import TokenRules
 from runtime_shims.reference.golden import Golden, GoldenRequest
+from runtime_shims.reference.golden_features import GoldenFeatures, golden_waveform
 from runtime_shims.reference.replay import seeded_features
 from runtime_shims.reference.token_rules import NoTokenAllowed, greedy_token
 
 NEW_TOKENS = 8
 TOP = 5
+FEATURES = 256
+FEATURE_ROWS = 2
 SEED = 20
 _ROW_LENGTHS = (7, 3, 5, 2)
 _SOURCE_LENGTHS = (9, 4, 6, 2)
@@ -68,6 +73,20 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
     )
     largest = max(abs(value) for _, top in answers for _, value in top)
     return Golden(requests=(request,), logits_tolerance=allowed.absolute(largest))
+
+
+def golden_features(extractor: Any, front_end: FrontEnd, plan: CapacityPlan) -> GoldenFeatures:
+    """What the extractor makes of the golden sound, each row alone: some values, spread over bins and frames."""
+    rows = []
+    for waveform_N in golden_waveform(min(plan.max_batch, FEATURE_ROWS), front_end.samples):
+        answer = extractor(waveform_N.numpy(), sampling_rate=front_end.sampling_rate, return_tensors="np")
+        features_MF = answer.input_features[0]
+        bins, frames = features_MF.shape
+        places = [(place * 7 % bins, place * frames // FEATURES) for place in range(FEATURES)]
+        rows.append(tuple((mel, frame, float(features_MF[mel, frame])) for mel, frame in places))
+    largest = max(abs(value) for row in rows for _, _, value in row)
+    allowed = max(features_tolerance(backend).absolute(largest) for backend in plan.recipe.backends)
+    return GoldenFeatures(tuple(rows), allowed)
 
 
 def answer_row(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from exporter.bundle.token_rules import Rules
 from exporter.lower.program_file import LoweredProgram
+from exporter.models.speech_features import FrontEnd
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.model_source import ModelSource
 from exporter.spec.model_spec import ModelSpec
@@ -22,6 +23,7 @@ from runtime_shims.contract.manifest import (
     PackageVersion,
     ProgramEntry,
     Source,
+    Speech,
     TensorEntry,
 )
 
@@ -38,6 +40,7 @@ class Exported:
     rules: Rules
     methods: tuple[Method, ...]
     programs: tuple[LoweredProgram, ...]
+    front_end: FrontEnd | None = None
 
 
 def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest:
@@ -49,6 +52,7 @@ def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest
         source=_source(exported.source, spec),
         recipe=replace(plan.recipe, model=exported.source.name),  # never a path of the exporting machine
         limits=plan.limits(),
+        speech=_speech(exported.front_end),
         caches=plan.entries(),
         programs=tuple(_program(program, exported) for program in exported.programs),
         tokens=exported.rules.tokens,
@@ -75,6 +79,10 @@ def memory_plan(plan: CapacityPlan, programs: tuple[LoweredProgram, ...]) -> Mem
         planned_bytes=planned,
         note=note,
     )
+
+
+def _speech(front_end: FrontEnd | None) -> Speech | None:
+    return None if front_end is None else Speech(front_end.sampling_rate, front_end.samples)
 
 
 def _source(source: ModelSource, spec: ModelSpec) -> Source:

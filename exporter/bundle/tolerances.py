@@ -9,14 +9,14 @@ from runtime_shims.contract.manifest import ResolvedRecipe
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Largest difference, relative to the largest reference logit, with the reason it is that large."""
+    """Largest difference, relative to the largest reference logit or feature, with the reason it is that large."""
 
     relative: float
     reason: str
 
-    def absolute(self, largest_logit: float) -> float:
-        """The allowed difference for logits of this magnitude (never below that of magnitude 1)."""
-        return self.relative * max(1.0, largest_logit)
+    def absolute(self, largest: float) -> float:
+        """The allowed difference for logits or features of this magnitude (never below that of magnitude 1)."""
+        return self.relative * max(1.0, largest)
 
 
 _STEPS = (
@@ -27,6 +27,10 @@ _STEPS = (
 _HALVES = (
     "keys and values are rounded to 11 bits in the caches, which eager PyTorch does not do (weights are rounded in "
     "both). Measured: 2e-4 with real weights, 6e-3 with tiny models, whose attention is sharp"
+)
+_SOUND = (
+    "a value is a quarter of a logarithm to base 10. What is quiet in a loud frame is a small difference of large "
+    "products, in the extractor's own transform too; what lies 80 dB below a row's loudest is cut off"
 )
 TOLERANCES: dict[tuple[str, str], Tolerance] = {
     ("8 bits", "eager"): Tolerance(0.15, _STEPS),
@@ -46,12 +50,20 @@ TOLERANCES: dict[tuple[str, str], Tolerance] = {
         "XNNPACK approximates exp, tanh and rsqrt to a few ulp and uses fused multiply-add; errors add over "
         "layers",
     ),
+    ("features", "eager"): Tolerance(5e-4, _SOUND),
+    ("features", "portable"): Tolerance(5e-4, _SOUND),
+    ("features", "xnnpack"): Tolerance(5e-4, _SOUND),
 }
 
 
 def tolerance(recipe: ResolvedRecipe, backend: str) -> Tolerance:
     """The row of a recipe's arithmetic and `backend` (`eager` for the rungs before lowering)."""
     return TOLERANCES[recipe.dtype if recipe.quantize == "none" else "8 bits", backend]
+
+
+def features_tolerance(backend: str) -> Tolerance:
+    """The row of a speech front end, whose arithmetic is float32 whatever the recipe says."""
+    return TOLERANCES["features", backend]
 
 
 def rounds(recipe: ResolvedRecipe) -> bool:

@@ -5,11 +5,12 @@ Every program of every model is driven by these shapes; the manifest repeats the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from exporter.models.speech_features import FrontEnd
 from exporter.spec.capacity_plan import CapacityPlan
 
 
@@ -54,8 +55,8 @@ class Method:
     output: MethodInput
 
 
-def program_methods(plan: CapacityPlan) -> tuple[Method, ...]:
-    """The methods of a program for this plan, in the order they are exported."""
+def program_methods(plan: CapacityPlan, front_end: FrontEnd | None = None) -> tuple[Method, ...]:
+    """The methods of a program for this plan, in the order they are exported; `features` where there is a front end."""
     rows = Axis("b", plan.max_batch)
     decode_inputs = [
         MethodInput("tokens", torch.int64, (rows, Axis("t", plan.max_step))),
@@ -69,7 +70,13 @@ def program_methods(plan: CapacityPlan) -> tuple[Method, ...]:
     enc_lengths = MethodInput("enc_lengths", torch.int64, (rows,))
     written = MethodInput("written_lengths", torch.int64, (rows,))
     encode = Method("encode", (_source(plan, rows), enc_lengths), written)
-    return (encode, Method("decode", (*decode_inputs, enc_lengths), logits))
+    decode = Method("decode", (*decode_inputs, enc_lengths), logits)
+    return (encode, decode) if front_end is None else (_features(plan, front_end, rows), encode, decode)
+
+
+def _features(plan: CapacityPlan, front_end: FrontEnd, rows: Axis) -> Method:
+    waveform = MethodInput("waveform", torch.float32, (rows, Axis(None, front_end.samples)))
+    return Method("features", (waveform,), replace(_source(plan, rows), name="features"))
 
 
 def _source(plan: CapacityPlan, rows: Axis) -> MethodInput:

@@ -7,17 +7,18 @@ not, the rungs below are climbed to name the first one that differs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from exporter.bundle.tolerances import tolerance
+from exporter.bundle.tolerances import features_tolerance, tolerance
 from exporter.spec.faults import ExportFailed
 from exporter.trace.trace import ExportedProgram
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.reference.golden import Golden, read_golden
+from runtime_shims.reference.golden_features import FeaturesResult, GoldenFeatures, replay_features
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.program import StepInputs
 from runtime_shims.reference.replay import ReplayResult, replay
@@ -41,6 +42,10 @@ class ModuleProgram:
 
     def __init__(self, methods: dict[str, nn.Module]) -> None:
         self.methods = methods
+
+    def features(self, waveform: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.methods["features"](waveform)
 
     def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
         with torch.no_grad():
@@ -70,10 +75,16 @@ def verify_bundle(directory: Path, make_stages: Callable[[], Stages]) -> list[Re
     results = []
     for entry in bundle.manifest.programs:
         allowed = tolerance(bundle.manifest.recipe, entry.backend)
-        with_tolerance = Golden(golden.requests, allowed.absolute(largest_logit(golden)))
-        result = replay(open_session(bundle, entry.backend), with_tolerance)
+        with_tolerance = replace(golden, logits_tolerance=allowed.absolute(largest_logit(golden)))
+        session = open_session(bundle, entry.backend)
+        result = replay(session, with_tolerance)
         if not (result.logits_passed and result.tokens_passed):
             raise ParityError("parity", [first_difference(bundle, golden, make_stages(), entry.backend, result)])
+        if golden.features is not None:
+            found = replay_features(session, within(golden.features, entry.backend))
+            if not found.passed:
+                at = first_features_difference(bundle, golden.features, make_stages(), entry.backend, found)
+                raise ParityError("parity", [at])
         results.append(result)
     return results
 
@@ -83,13 +94,39 @@ def first_difference(
 ) -> str:
     """Climb the rungs below the bundle and describe the first one that differs."""
     allowed = tolerance(bundle.manifest.recipe, "eager").absolute(largest_logit(golden))
-    eager_golden = Golden(golden.requests, allowed)
-    traced = {name: program.module() for name, program in stages.traced.items()}
-    for rung, methods in (("cached", stages.modules), ("traced", traced)):
+    eager_golden = replace(golden, logits_tolerance=allowed)
+    for rung, methods in rungs_of(stages):
         result = replay(Session(bundle, ModuleProgram(methods)), eager_golden)
         if not (result.logits_passed and result.tokens_passed):
             return f"the {rung} rung differs from eager: {described(result)}"
     return f"the {backend} program differs from eager (cached and traced agree with it): {described(found)}"
+
+
+def first_features_difference(
+    bundle: Bundle, golden: GoldenFeatures, stages: Stages, backend: str, found: FeaturesResult
+) -> str:
+    """The same for the speech front end, which the extractor judges."""
+    for rung, methods in rungs_of(stages):
+        result = replay_features(Session(bundle, ModuleProgram(methods)), within(golden, "eager"))
+        if not result.passed:
+            return f"the features of the {rung} rung differ from the extractor's: {described_features(result)}"
+    return f"the features of the {backend} program differ from the extractor's: {described_features(found)}"
+
+
+def rungs_of(stages: Stages) -> list[tuple[str, dict[str, nn.Module]]]:
+    """The rungs below a program, lowest first: the method modules, and their traces as modules."""
+    traced = {name: program.module() for name, program in stages.traced.items()}
+    return [("cached", stages.modules), ("traced", traced)]
+
+
+def within(golden: GoldenFeatures, backend: str) -> GoldenFeatures:
+    """The golden features with the tolerance of one backend."""
+    largest = max((abs(value) for row in golden.rows for _, _, value in row), default=1.0)
+    return replace(golden, tolerance=features_tolerance(backend).absolute(largest))
+
+
+def described_features(result: FeaturesResult) -> str:
+    return f"by {result.difference:.3g} (allowed {result.tolerance:.3g})"
 
 
 def described(result: ReplayResult) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
     from runtime_shims.reference.speculative import Decoding
     from runtime_shims.reference.stop_strings import StopStrings
-    from runtime_shims.reference.text import TextCodec
+    from runtime_shims.reference.text import TextDecoder
 
 CHOICE = "Choosing tokens"
 SPECULATION = "Speculation: several tokens per step"
@@ -151,15 +151,15 @@ class OpenDecoding:
     report: dict[str, object]
 
 
-def stop_strings(codec: TextCodec | None, texts: tuple[str, ...]) -> StopStrings | None:
+def stop_strings(decoder: TextDecoder | None, texts: tuple[str, ...]) -> StopStrings | None:
     """What ends a row beside its tokens. Raises UserInputError for an empty text, or without a tokenizer."""
     from runtime_shims.reference.stop_strings import StopStrings
 
     if not texts:
         return None
-    if codec is None:
+    if decoder is None:
         raise UserInputError("--stop looks for a text, and the bundle carries no tokenizer; leave it out")
-    return StopStrings(texts, codec.stream)
+    return StopStrings(texts, decoder.stream)
 
 
 def open_decoding(

@@ -55,7 +55,7 @@ from runtime_shims.reference.sampling_settings import SamplingSettings
 if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
     from runtime_shims.reference.stats import RunStats
-    from runtime_shims.reference.text import TextCodec
+    from runtime_shims.reference.text import TextDecoder
 
 INPUT = "Input"
 OUTPUT = "Output"
@@ -159,8 +159,7 @@ def generate(
 def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     """Read the input, load the program, generate batch by batch, print."""
     quiet_libraries()
-    codec = _codec(bundle, needed=bool(inputs.prompts or inputs.prompts_file))
-    rows = read_rows(bundle, inputs, codec)
+    rows, decoder = _read(bundle, inputs)
     size = bundle.manifest.limits.max_batch
     if len(rows) > size and inputs.prompts_file is None:
         raise CapacityExceeded(
@@ -169,12 +168,12 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
         )
     if options.output.stream and len(rows) > 1 and not options.output.as_json:
         raise UserInputError(f"--stream prints one row, {len(rows)} were given; add --json for all of them")
-    stops = stop_strings(codec, options.decoding.stops)
+    stops = stop_strings(decoder, options.decoding.stops)
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
     opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size))
     load_seconds = time.perf_counter() - started
-    answers, stats = _generate(session, rows, codec, opened, options)
+    answers, stats = _generate(session, rows, decoder, opened, options)
     speculation = {**opened.report, **stats.speculation()}
     print_answers(
         answers, {"load_seconds": load_seconds, **stats.as_dict(), "speculation": speculation}, options.output
@@ -182,7 +181,7 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
 
 
 def _generate(
-    session: Session, rows: Sequence[InputRow], codec: TextCodec | None, opened: OpenDecoding, options: RunOptions
+    session: Session, rows: Sequence[InputRow], decoder: TextDecoder | None, opened: OpenDecoding, options: RunOptions
 ) -> tuple[list[Answer], RunStats]:
     from runtime_shims.reference.generation import generate as generate_rows
     from runtime_shims.reference.stats import RunStats
@@ -192,26 +191,29 @@ def _generate(
     answers: list[Answer] = []
     stops = options.decoding.stops
     for batch in batches(rows, opened.max_batch):
-        printer = TokenPrinter(codec, len(answers), options.output, stops) if options.output.stream else None
+        printer = TokenPrinter(decoder, len(answers), options.output, stops) if options.output.stream else None
         generations = generate_rows(
             session,
             [row.prompt for row in batch],
-            source_of(batch),
+            source_of(batch, session),
             on_token=printer,
             stats=stats,
             how=replace(opened.how, first_row=len(answers)),
         )
         if printer is not None:
             printer.finish()
-        answers += [
-            Answer(len(answers) + index, row.label, cut(codec.decode(answer.tokens), stops) if codec else None, answer)
-            for index, (row, answer) in enumerate(zip(batch, generations, strict=True))
-        ]
+        for row, answer in zip(batch, generations, strict=True):
+            text = cut(decoder.decode(answer.tokens), stops) if decoder else None
+            answers.append(Answer(len(answers), row.label, text, answer))
     return answers, stats
 
 
-def _codec(bundle: Bundle, needed: bool) -> TextCodec | None:
-    """The bundle's tokenizer; None when it carries none and none is needed to read the input."""
-    from runtime_shims.reference.text import has_tokenizer, load_text_codec
+def _read(bundle: Bundle, inputs: InputOptions) -> tuple[list[InputRow], TextDecoder | None]:
+    """The rows, and what decodes their answers: the tokenizer where prompts need it, else whatever loads fastest."""
+    from runtime_shims.reference.text import load_text_codec, load_text_decoder
 
-    return load_text_codec(bundle) if needed or has_tokenizer(bundle) else None
+    if inputs.prompts or inputs.prompts_file:
+        codec = load_text_codec(bundle)
+        return read_rows(bundle, inputs, codec), codec
+    decoder = load_text_decoder(bundle)
+    return read_rows(bundle, inputs, None), decoder

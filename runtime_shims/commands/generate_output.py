@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime_shims.reference.generation import Generation
     from runtime_shims.reference.stop_strings import TextGate
-    from runtime_shims.reference.text import TextCodec, TextStream
+    from runtime_shims.reference.text import TextDecoder, TextStream
 
 Statistics = Mapping[str, Any]
 BAR = 30
@@ -62,7 +62,7 @@ class TokenPrinter:
     """Prints tokens as they are chosen: plain text for one row, a JSON object per line for many."""
 
     def __init__(
-        self, codec: TextCodec | None, first_row: int, options: OutputOptions, stops: Sequence[str] = ()
+        self, codec: TextDecoder | None, first_row: int, options: OutputOptions, stops: Sequence[str] = ()
     ) -> None:
         """`first_row` numbers row 0 of this batch; without a codec token ids are printed. `stops` are not printed."""
         self._codec = codec
@@ -94,7 +94,7 @@ class TokenPrinter:
         if not self._as_json:
             self._write("\n")
 
-    def _stream(self, row: int, codec: TextCodec) -> tuple[TextStream, TextGate]:
+    def _stream(self, row: int, codec: TextDecoder) -> tuple[TextStream, TextGate]:
         from runtime_shims.reference.stop_strings import TextGate
 
         if row not in self._streams:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime_shims.reference.request import SourceInput
+    from runtime_shims.reference.session import Session
     from runtime_shims.reference.text import TextCodec
 
 
@@ -38,12 +39,16 @@ class InputOptions:
 
 @dataclass(frozen=True)
 class InputRow:
-    """One row of a request: what the user gave, the decoder prompt, the encoder input if there is one."""
+    """One row of a request: what the user gave, the decoder prompt, the encoder input if there is one.
+
+    Of sound that is a `waveform` [1, N] when the program makes the features, else the `features` themselves.
+    """
 
     label: str
     prompt: tuple[int, ...]
-    source_ids: tuple[int, ...] | None
-    features: Tensor | None
+    source_ids: tuple[int, ...] | None = None
+    features: Tensor | None = None
+    waveform: Tensor | None = None
 
 
 def check_options(bundle: Bundle, options: InputOptions) -> None:
@@ -91,8 +96,13 @@ def batches(rows: Sequence[InputRow], size: int) -> Iterator[Sequence[InputRow]]
         yield rows[start : start + size]
 
 
-def source_of(rows: Sequence[InputRow]) -> SourceInput | None:
+def source_of(rows: Sequence[InputRow], session: Session) -> SourceInput | None:
     """The encoder input of a batch: features stacked, ids ragged, or None for decoder-only rows."""
+    waveforms = [row.waveform for row in rows if row.waveform is not None]
+    if waveforms:
+        import torch
+
+        return session.features(torch.cat(waveforms))
     features = [row.features for row in rows if row.features is not None]
     if features:
         import torch
@@ -128,14 +138,18 @@ def parse_ids(text: str) -> tuple[int, ...]:
 def _row(bundle: Bundle, label: str, ids: tuple[int, ...]) -> InputRow:
     """Ids are the prompt of a decoder-only model and the encoder input of a text-to-text model."""
     if bundle.manifest.kind == "decoder_only":
-        return InputRow(label, ids, None, None)
-    return InputRow(label, bundle.manifest.tokens.start, ids, None)
+        return InputRow(label, ids)
+    return InputRow(label, bundle.manifest.tokens.start, source_ids=ids)
 
 
 def _audio_rows(bundle: Bundle, options: InputOptions) -> list[InputRow]:
-    from runtime_shims.reference.audio import AudioCut, load_speech_features
+    """Waveforms for a program with a method `features`; else features of the bundle's own extractor."""
+    from runtime_shims.reference.audio import AudioCut, Waveforms, load_speech_features
 
     cut = AudioCut(options.audio_start, options.audio_seconds)
-    extractor = load_speech_features(bundle)
     start = bundle.manifest.tokens.start
-    return [InputRow(str(path), start, None, extractor.of_file(path, cut)) for path in options.audio]
+    if bundle.manifest.speech is not None:
+        waveforms = Waveforms(bundle.manifest.speech)
+        return [InputRow(str(path), start, waveform=waveforms.of_file(path, cut)) for path in options.audio]
+    extractor = load_speech_features(bundle)
+    return [InputRow(str(path), start, features=extractor.of_file(path, cut)) for path in options.audio]

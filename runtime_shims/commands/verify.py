@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from runtime_shims.reference.golden import Golden
+    from runtime_shims.reference.golden_features import FeaturesResult
     from runtime_shims.reference.replay import ReplayResult
 
 
@@ -96,9 +97,10 @@ def _program_rungs(bundle: Bundle, backend: str | None, threads: int | None) -> 
 
 
 def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Golden) -> list[Rung]:
+    from runtime_shims.reference.golden_features import replay_features
     from runtime_shims.reference.replay import replay
 
-    checks = ["load", "run", "first logits", "tokens"]
+    checks = ["load", "run", "first logits", "tokens", *(["features"] if golden.features is not None else [])]
     rungs: list[Rung] = []
     try:
         session = start_session(bundle, backend, threads)
@@ -106,9 +108,16 @@ def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Gol
         result = replay(session, golden)
         rungs.append(Rung(backend, "run", True, f"golden requests: {result.requests}"))
         rungs += _answer_rungs(backend, result)
+        if golden.features is not None:
+            rungs.append(_features_rung(backend, replay_features(session, golden.features)))
     except FixedCapacityError as error:
         rungs.append(Rung(backend, checks[len(rungs)], False, str(error)))
     return rungs + [Rung(backend, check, None, "") for check in checks[len(rungs) :]]
+
+
+def _features_rung(backend: str, result: FeaturesResult) -> Rung:
+    detail = f"largest difference from the extractor {result.difference:.2g}, tolerance {result.tolerance:.2g}"
+    return Rung(backend, "features", result.passed, detail)
 
 
 def _answer_rungs(backend: str, result: ReplayResult) -> list[Rung]:

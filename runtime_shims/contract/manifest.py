@@ -96,6 +96,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Speech:
+    """The sound that method `features` takes: one channel, `sampling_rate` values per second, `samples` values per row.
+
+    Sound that is shorter is followed by zeros. Null where the programs have no such method: for text, and for speech
+    whose front end cannot be one.
+    """
+
+    sampling_rate: Size
+    samples: Size
+
+
+@dataclass(frozen=True)
 class CacheEntry:
     """The key and the value cache of one layer: [max_batch, kv_heads, slots, key_dim or value_dim].
 
@@ -227,6 +239,7 @@ class Manifest:
     source: Source
     recipe: ResolvedRecipe
     limits: Limits
+    speech: Speech | None
     caches: tuple[CacheEntry, ...]
     programs: tuple[ProgramEntry, ...]
     tokens: TokenRules

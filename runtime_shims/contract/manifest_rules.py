@@ -55,6 +55,7 @@ def _kind_faults(manifest: Manifest) -> list[str]:
     parts = (
         ("limits.max_enc", has_encoder, limits.max_enc is not None),
         ("limits.source_shape", has_features, limits.source_shape is not None),
+        ("speech", has_features and manifest.speech is not None, manifest.speech is not None),
         ("caches of kind cross", has_encoder, any(entry.kind == "cross" for entry in manifest.caches)),
     )
     faults = [

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runtime_shims.contract.manifest import Dim, Limits, Manifest, MethodEntry, ProgramEntry, TensorEntry
+
+FEATURES = "features"
+"""The method that makes the encoder's input from a waveform; a program may do without."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,14 @@ class ExpectedMethod:
 def method_faults(manifest: Manifest) -> list[str]:
     """Every contradiction between the methods of the programs and the rest of the manifest."""
     expected = expected_methods(manifest)
-    faults = []
+    faults: list[str] = []
     for index, program in enumerate(manifest.programs):
         path = f"programs[{index}]"
         names = [method.name for method in program.methods]
         faults += repeated(f"{path}.methods, names", names)
         faults += [f'{path}.methods: there is no "{method.name}"' for method in expected if method.name not in names]
+        if manifest.speech is None and FEATURES in names:
+            faults.append(f'{path}.methods: there is a "{FEATURES}", but speech is null')
         for number, method in enumerate(program.methods):
             method_path = f"{path}.methods[{number}]"
             faults += repeated(f"{method_path}.inputs, names", (tensor.name for tensor in method.inputs))
@@ -60,7 +65,10 @@ def method_faults(manifest: Manifest) -> list[str]:
 
 
 def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
-    """What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program."""
+    """What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program.
+
+    `features` is optional: every program has it when `speech` is given, and none when it is null.
+    """
     limits = manifest.limits
     rows = ExpectedDim(1, limits.max_batch, "limits.max_batch")
     step = ExpectedDim(1, limits.max_step, "limits.max_step")
@@ -77,8 +85,14 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
     if manifest.kind == "decoder_only":
         return (ExpectedMethod("decode", inputs, (logits,)),)
     written = ExpectedTensor(None, "int64", (rows,))
-    encode = ExpectedMethod("encode", (_source(manifest.kind, limits, rows), lengths), (written,))
-    return (encode, ExpectedMethod("decode", (*inputs, lengths), (logits,)))
+    source = _source(manifest.kind, limits, rows)
+    encode = ExpectedMethod("encode", (source, lengths), (written,))
+    decode = ExpectedMethod("decode", (*inputs, lengths), (logits,))
+    if manifest.speech is None:
+        return (encode, decode)
+    samples = ExpectedDim(manifest.speech.samples, manifest.speech.samples, "speech.samples")
+    waveform = ExpectedTensor("waveform", "float32", (rows, samples))
+    return (ExpectedMethod(FEATURES, (waveform,), (replace(source, name="features"),)), encode, decode)
 
 
 def _source(kind: str, limits: Limits, rows: ExpectedDim) -> ExpectedTensor:

@@ -1,4 +1,4 @@
-"""A sound file to the features that the bundle's speech encoder takes.
+"""A sound file to what the bundle takes: a waveform for its method `features`, or features of its extractor.
 
 Shape legend: N samples, C channels.
 """
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.manifest import Speech
 from runtime_shims.reference.text import TOKENIZER_DIRECTORY, unreadable
 
 Samples = NDArray[np.float32]
@@ -37,8 +38,24 @@ class AudioCut:
             raise UserInputError(f"--audio-seconds must be finite and positive, got {self.seconds:g}")
 
 
+class Waveforms:
+    """Sound for programs with a method `features`."""
+
+    def __init__(self, speech: Speech) -> None:
+        """`speech` is the manifest's: the rate and the number of samples."""
+        self._speech = speech
+
+    def of_file(self, path: Path, cut: AudioCut) -> Tensor:
+        """The waveform float32 [1, N] of one file, zeros behind its end."""
+        rate, length = self._speech.sampling_rate, self._speech.samples
+        samples_N = read_mono(path, cut, rate, length / rate)[:length]
+        waveform_1N = torch.zeros(1, length)
+        waveform_1N[0, : len(samples_N)] = torch.from_numpy(samples_N)
+        return waveform_1N
+
+
 class SpeechFeatures:
-    """A bundle's feature extractor."""
+    """A bundle's feature extractor, for programs without that method."""
 
     def __init__(self, extractor: Any, source_shape: tuple[int, ...]) -> None:
         """`extractor` is a transformers feature extractor; `source_shape` what the encoder takes."""

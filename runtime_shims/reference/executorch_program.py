@@ -51,6 +51,10 @@ class ExecutorchProgram:
         if faults:
             raise ManifestInvalid(str(bundle.root / MANIFEST_NAME), faults, EDITED)
 
+    def features(self, waveform: Tensor) -> Tensor:
+        """Run the front end; see Program.features. A copy: `encode` works in the memory that holds the result."""
+        return self._call("features", (waveform,))[0].clone()
+
     def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
         """Fill the cross caches; see Program.encode."""
         self._call("encode", (source, enc_lengths))

@@ -3,7 +3,7 @@
     {"requests": [{"source": [[ids]] | null, "features_seed": int | null, "prompts": [[ids]],
                    "max_new_tokens": n, "tokens": [[ids]],
                    "first_logits_top": [[[token, logit], ...] per row]}],
-     "tolerance": {"logits_abs": x}}
+     "tolerance": {"logits_abs": x}, "features": null or see `golden_features`}
 
 Tokens are the new ones of each row, the end-of-sequence token included. The first logits are the raw
 ones after the prompt, before any token rule. Speech features are not stored: they are drawn from a
@@ -20,6 +20,7 @@ from runtime_shims.contract.bundle_reader import REPAIR, Bundle
 from runtime_shims.contract.errors import BundleCorrupt, UserInputError
 from runtime_shims.contract.strict_json import NotStrictJson, parse, shown
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
+from runtime_shims.reference.golden_features import GoldenFeatures
 
 GOLDEN_NAME = "golden.json"
 _REQUEST_KEYS = ("source", "features_seed", "prompts", "max_new_tokens", "tokens", "first_logits_top")
@@ -41,10 +42,11 @@ class GoldenRequest:
 
 @dataclass(frozen=True)
 class Golden:
-    """All requests, and how far a logit may be from the recorded one."""
+    """All requests, how far a logit may be from the recorded one, and what the speech front end answered."""
 
     requests: tuple[GoldenRequest, ...]
     logits_tolerance: float
+    features: GoldenFeatures | None = None
 
 
 class _Fault(Exception):
@@ -63,19 +65,25 @@ def read_golden(bundle: Bundle) -> Golden:
 
 def from_json(text: bytes) -> Golden:
     """Parse a golden file. Raises NotStrictJson or an internal fault that names its place."""
-    top = _object(parse(text), "top level", ("requests", "tolerance"))
+    top = _object(parse(text), "top level", ("requests", "tolerance", "features"))
     tolerance = _object(top["tolerance"], "tolerance", ("logits_abs",))
     requests = _list(top["requests"], "requests")
     return Golden(
         requests=tuple(_request(item, f"requests[{i}]") for i, item in enumerate(requests)),
         logits_tolerance=_number(tolerance["logits_abs"], "tolerance.logits_abs"),
+        features=None if top["features"] is None else _features(top["features"]),
     )
 
 
 def to_json(golden: Golden) -> str:
     """The text that `from_json` reads back as the same value."""
     requests = [{key: getattr(request, key) for key in _REQUEST_KEYS} for request in golden.requests]
-    data = {"requests": requests, "tolerance": {"logits_abs": golden.logits_tolerance}}
+    features = golden.features
+    data = {
+        "requests": requests,
+        "tolerance": {"logits_abs": golden.logits_tolerance},
+        "features": None if features is None else {"rows": features.rows, "tolerance_abs": features.tolerance},
+    }
     return json.dumps(data, allow_nan=False) + "\n"
 
 
@@ -99,6 +107,23 @@ def _request(data: object, path: str) -> GoldenRequest:
     if len(request.tokens) != rows or len(request.first_logits_top) != rows:
         raise _Fault(f"{path}: prompts, tokens and first_logits_top must have the same number of rows")
     return request
+
+
+def _features(data: object) -> GoldenFeatures:
+    fields = _object(data, "features", ("rows", "tolerance_abs"))
+    rows = [_list(row, "features.rows") for row in _list(fields["rows"], "features.rows")]
+    return GoldenFeatures(
+        rows=tuple(tuple(_feature(item) for item in row) for row in rows),
+        tolerance=_number(fields["tolerance_abs"], "features.tolerance_abs"),
+    )
+
+
+def _feature(data: object) -> tuple[int, int, float]:
+    item = _list(data, "features.rows")
+    if len(item) != 3:
+        raise _Fault("features.rows: expected mel bin, frame and value")
+    mel, frame, value = item
+    return _integer(mel, "features.rows"), _integer(frame, "features.rows"), _number(value, "features.rows")
 
 
 def _top(data: object, path: str) -> tuple[tuple[int, float], ...]:

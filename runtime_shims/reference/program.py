@@ -93,6 +93,13 @@ class Program(Protocol):
         """
         ...
 
+    def features(self, waveform: Tensor) -> Tensor:
+        """What `encode` takes, float32 [B, *source_shape], of sound float32 [B, samples]; the caller's own memory.
+
+        For programs whose manifest has `speech`. No state is read or written.
+        """
+        ...
+
     def decode(self, inputs: StepInputs) -> Tensor:
         """Write the step's keys and values, attend, return logits float32 [B, R, V]."""
         ...

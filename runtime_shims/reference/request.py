@@ -1,6 +1,6 @@
 """Checks of a request against a bundle, made before anything is written.
 
-Shape legend: B batch rows, E encoder positions.
+Shape legend: B batch rows, E encoder positions, N samples.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_length
 
 SourceInput: TypeAlias = TokenRows
 """Token ids, or float32 speech features [B, *source_shape] as an array or tensor."""
+WaveformInput: TypeAlias = Tensor | np.ndarray
+"""Sound, float32 [B, N]."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,29 @@ def _check_features(source: SourceInput, enc_lengths: TokenRow | None, rows: int
     if lengths != full:
         raise UserInputError(f"speech always fills the encoder: lengths must be {full[0]}, got {lengths}")
     return EncoderSource(ids=None, features=source.contiguous(), lengths=lengths)
+
+
+def check_waveform(waveform: WaveformInput, manifest: Manifest) -> Tensor:
+    """Sound for method `features`: float32 [B, N] with the N of the manifest, zeros behind what is shorter."""
+    speech = manifest.speech
+    if speech is None:
+        raise UserInputError("the bundle makes no speech features: its programs take them ready-made")
+    if isinstance(waveform, np.ndarray) and waveform.dtype == np.float32:
+        waveform = torch.tensor(waveform)
+    if not isinstance(waveform, Tensor) or waveform.dtype != torch.float32 or waveform.dim() != 2:
+        given = f"{waveform.dtype} {tuple(waveform.shape)}" if hasattr(waveform, "shape") else type(waveform).__name__
+        raise UserInputError(f"sound is float32 of shape [rows, {speech.samples}], got {given}")
+    rows, samples = waveform.shape
+    if samples != speech.samples:
+        raise UserInputError(f"a row of sound has {speech.samples} samples, zeros behind shorter ones; got {samples}")
+    if not 1 <= rows <= manifest.limits.max_batch:
+        raise CapacityExceeded(
+            f"{rows} rows of sound were given, the bundle takes 1 to {manifest.limits.max_batch} at once; "
+            f"send fewer or export with a larger --max-batch"
+        )
+    if not bool(torch.isfinite(waveform).all()):
+        raise UserInputError("the sound holds values that are not finite; check the audio")
+    return waveform.contiguous()
 
 
 def _check_source_ids(source: object, enc_lengths: TokenRow | None, rows: int, manifest: Manifest) -> EncoderSource:

@@ -22,7 +22,14 @@ from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, 
 from runtime_shims.contract.manifest import Limits, Manifest
 from runtime_shims.contract.sequence_cursor import SequenceCursor
 from runtime_shims.reference.program import Program
-from runtime_shims.reference.request import EncoderSource, SourceInput, check_prompts, check_source
+from runtime_shims.reference.request import (
+    EncoderSource,
+    SourceInput,
+    WaveformInput,
+    check_prompts,
+    check_source,
+    check_waveform,
+)
 from runtime_shims.reference.step_buffers import Step, StepBuffers
 from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_tokens, items_of, rows_of
 
@@ -71,6 +78,15 @@ class Session:
     def high_water(self, row: int) -> int:
         """Highest end ever written in `row` in this request."""
         return self._cursor.high_water(row)
+
+    def features(self, waveform: WaveformInput) -> Tensor:
+        """The encoder input of sound, float32 [B, *source_shape], see `request.check_waveform`.
+
+        It may be asked for at any time: a request in progress goes on. Raises UserInputError or CapacityExceeded.
+        """
+        self._check_alive()
+        samples = check_waveform(waveform, self.manifest)
+        return self._run(lambda: self._program.features(samples))
 
     def begin(
         self,

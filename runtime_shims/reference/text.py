@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.out_of_memory import is_out_of_memory
+from runtime_shims.contract.pieces import Pieces, read_pieces
 
 TOKENIZER_DIRECTORY = "tokenizer"
 _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
+
+
+class TextDecoder(Protocol):
+    """Token ids to text, all at once or as they come."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of `tokens` without special tokens."""
+        ...
+
+    def stream(self) -> TextStream:
+        """A fresh incremental decoder; one per row."""
+        ...
+
+
+class PieceDecoder:
+    """The text of tokens by the bundle's table of pieces: no tokenizer is loaded, which takes seconds."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of `tokens` without special tokens."""
+        return self._pieces.decode(tokens).decode("utf-8", errors="replace")
+
+    def stream(self) -> TextStream:
+        """A fresh incremental decoder; one per row."""
+        return TextStream(self)
 
 
 class TextCodec:
@@ -65,7 +93,7 @@ class TextStream:
     context with and without it, held back while it ends in an incomplete character.
     """
 
-    def __init__(self, codec: TextCodec) -> None:
+    def __init__(self, codec: TextDecoder) -> None:
         """`codec` decodes; the stream keeps the tokens."""
         self._codec = codec
         self._tokens: list[int] = []
@@ -117,6 +145,14 @@ def unreadable(what: str, error: Exception) -> Exception:
         return error
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return UserInputError(f"the bundle's {what} cannot be loaded ({reason}); export the model again")
+
+
+def load_text_decoder(bundle: Bundle) -> TextDecoder | None:
+    """What turns the bundle's tokens into text: its pieces, else its tokenizer; None when it carries neither."""
+    pieces = read_pieces(bundle)
+    if pieces is not None:
+        return PieceDecoder(pieces)
+    return load_text_codec(bundle) if has_tokenizer(bundle) else None
 
 
 def load_text_codec(bundle: Bundle) -> TextCodec:

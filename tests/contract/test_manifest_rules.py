@@ -19,7 +19,7 @@ from tiny_bundle import (
 )
 
 from runtime_shims.contract.errors import ManifestInvalid
-from runtime_shims.contract.manifest import Dim, ForcedToken, Manifest, PackageVersion, from_json, to_json
+from runtime_shims.contract.manifest import Dim, ForcedToken, Manifest, PackageVersion, Speech, from_json, to_json
 
 Change = Callable[[Manifest], Manifest]
 
@@ -76,6 +76,10 @@ CASES: list[tuple[Change, str]] = [
     (
         part("limits", source_shape=(3, 10)),
         "limits.source_shape: expected none (kind is decoder_only), got one",
+    ),
+    (
+        lambda manifest: replace(manifest, speech=Speech(16_000, 60)),
+        "speech: expected none (kind is decoder_only), got one",
     ),
     (
         more("caches", cache("cross0", 0, "cross", 5)),

@@ -6,10 +6,31 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tiny_bundle import BATCH, CHUNK, MAX_BATCH, MAX_DEC, STEP, cache, integers, speech_manifest, tiny_manifest
+from tiny_bundle import (
+    BATCH,
+    CHUNK,
+    MAX_BATCH,
+    MAX_DEC,
+    SAMPLES,
+    STEP,
+    cache,
+    file_entry,
+    integers,
+    speech_manifest,
+    tiny_manifest,
+)
 
 from runtime_shims.contract.errors import ManifestInvalid
-from runtime_shims.contract.manifest import CacheEntry, Dim, Manifest, MethodEntry, TensorEntry, to_json
+from runtime_shims.contract.manifest import (
+    CacheEntry,
+    Dim,
+    Manifest,
+    MethodEntry,
+    Speech,
+    TensorEntry,
+    from_json,
+    to_json,
+)
 
 Change = Callable[[MethodEntry], MethodEntry]
 
@@ -147,6 +168,72 @@ ENCODE_CASES: list[tuple[int, TensorEntry, str]] = [
 @pytest.mark.parametrize(("index", "tensor", "fault"), ENCODE_CASES)
 def test_an_encode_that_differs_from_the_limits_is_refused(index: int, tensor: TensorEntry, fault: str) -> None:
     assert fault in refused(with_method(speech_manifest(), "encode", with_input(index, tensor)))
+
+
+def without_features(manifest: Manifest, place: int = 0) -> Manifest:
+    """The manifest whose program at `place` has no method `features`."""
+    programs = list(manifest.programs)
+    kept = tuple(method for method in programs[place].methods if method.name != "features")
+    programs[place] = replace(programs[place], methods=kept)
+    return replace(manifest, programs=tuple(programs))
+
+
+def with_second_program(manifest: Manifest) -> Manifest:
+    """The manifest with the same program for portable kernels, too."""
+    second = replace(manifest.programs[0], file="model.portable.pte", backend="portable")
+    return replace(
+        manifest,
+        recipe=replace(manifest.recipe, backends=("xnnpack", "portable")),
+        programs=(*manifest.programs, second),
+        files=(*manifest.files, file_entry("model.portable.pte", b"", "program")),
+    )
+
+
+def test_speech_without_a_method_for_its_features_is_a_manifest_whose_speech_is_null() -> None:
+    silent = replace(without_features(speech_manifest()), speech=None)
+    assert from_json(to_json(silent)).speech is None
+
+
+def test_features_are_in_every_program_or_in_none() -> None:
+    both = with_second_program(speech_manifest())
+    assert from_json(to_json(both)).speech == Speech(16_000, SAMPLES)
+    assert refused(without_features(both, 1)) == ('programs[1].methods: there is no "features"',)
+    assert refused(without_features(both, 0)) == ('programs[0].methods: there is no "features"',)
+    assert refused(replace(without_features(both, 1), speech=None)) == (
+        'programs[0].methods: there is a "features", but speech is null',
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            with_input(0, TensorEntry("waveform", "float32", (BATCH, Dim(None, 61, 61)))),
+            "programs[0], features, waveform, dim 1: expected 60 (speech.samples), got 61",
+        ),
+        (
+            with_input(0, TensorEntry("waveform", "float32", (BATCH, Dim("n", 1, 60)))),
+            "programs[0], features, waveform, dim 1: expected 60 (speech.samples), got 1 to 60",
+        ),
+        (
+            with_input(0, TensorEntry("waveform", "float16", (BATCH, Dim(None, 60, 60)))),
+            "programs[0], features, waveform: expected float32, got float16",
+        ),
+        (
+            with_input(0, TensorEntry("sound", "float32", (BATCH, Dim(None, 60, 60)))),
+            "programs[0], features, inputs: expected waveform in place 0, got sound",
+        ),
+        (
+            lambda method: replace(
+                method, outputs=(TensorEntry("features", "float32", (BATCH, Dim(None, 3, 3), Dim(None, 9, 9))),)
+            ),
+            "programs[0], features, features, dim 2: expected 10 (limits.source_shape), got 9",
+        ),
+        (lambda method: replace(method, outputs=()), "programs[0], features, outputs: expected 1, got 0"),
+    ],
+)
+def test_features_that_differ_from_sound_and_limits_are_refused(change: Change, fault: str) -> None:
+    assert fault in refused(with_method(speech_manifest(), "features", change))
 
 
 def test_a_program_of_another_format_may_take_more_inputs() -> None:

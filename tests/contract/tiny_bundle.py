@@ -22,6 +22,7 @@ from runtime_shims.contract.manifest import (
     ProgramEntry,
     ResolvedRecipe,
     Source,
+    Speech,
     TensorEntry,
     TokenRules,
     to_json,
@@ -33,6 +34,7 @@ CONTENTS = {"model.xnnpack.pte": PROGRAM_BYTES, "tokenizer/tokenizer.json": TOKE
 MAX_BATCH, MAX_DEC, MAX_ENC, MAX_DRAFT, CHUNK, VOCABULARY = 2, 16, 5, 2, 4, 64
 HEADS, HEAD_SIZE, FLOAT_BYTES = 2, 8, 4
 ACTIVATION_BYTES = 500
+SAMPLES = 60
 
 BATCH = Dim("batch", 1, MAX_BATCH)
 STEP = Dim("step", 1, CHUNK)
@@ -97,6 +99,7 @@ def tiny_manifest() -> Manifest:
             draft=None,
         ),
         limits=Limits(MAX_BATCH, None, MAX_DEC, MAX_DRAFT, CHUNK, MAX_DRAFT + 1, None),
+        speech=None,
         caches=caches,
         programs=(program,),
         tokens=TokenRules(VOCABULARY, (1,), 0, (), (ForcedToken(3, 7),), (5, 6), ()),
@@ -112,12 +115,18 @@ def tiny_manifest() -> Manifest:
 
 
 def speech_manifest() -> Manifest:
-    """The same with an encoder of 5 output positions over features of shape (3, 10)."""
+    """The same with an encoder of 5 output positions over features of shape (3, 10), made of 60 samples."""
     base = tiny_manifest()
+    source = (BATCH, Dim(None, 3, 3), Dim(None, 10, 10))
+    features = MethodEntry(
+        "features",
+        (TensorEntry("waveform", "float32", (BATCH, Dim(None, SAMPLES, SAMPLES))),),
+        (TensorEntry("features", "float32", source),),
+    )
     encode = MethodEntry(
         "encode",
         (
-            TensorEntry("input_features", "float32", (BATCH, Dim(None, 3, 3), Dim(None, 10, 10))),
+            TensorEntry("input_features", "float32", source),
             integers("enc_lengths", BATCH),
         ),
         (integers("lengths", BATCH),),
@@ -131,8 +140,9 @@ def speech_manifest() -> Manifest:
         kind="speech_seq2seq",
         recipe=replace(base.recipe, max_enc=MAX_ENC),
         limits=replace(base.limits, max_enc=MAX_ENC, source_shape=(3, 10)),
+        speech=Speech(16_000, SAMPLES),
         caches=caches,
-        programs=(replace(base.programs[0], methods=(encode, decode), planned_bytes=planned_bytes),),
+        programs=(replace(base.programs[0], methods=(features, encode, decode), planned_bytes=planned_bytes),),
         tokens=replace(base.tokens, start=(2,)),
         memory=replace(base.memory, cache_bytes=cache_bytes, planned_bytes=planned_bytes),
     )

@@ -22,6 +22,7 @@ from exporter.bundle.token_rules import Rules, rules_from
 from exporter.bundle.writer import file_entries, write_manifest
 from exporter.lower.program_file import LoweredProgram
 from exporter.models.methods import build_methods
+from exporter.models.speech_features import FrontEnd, front_end_of
 from exporter.pipeline import lower_programs
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.model_location import ModelLocation
@@ -37,7 +38,7 @@ from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.manifest import FileEntry, Manifest, TokenRules
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
-from tests.support.tiny_models import CASES, build
+from tests.support.tiny_models import CASES, build, extractor
 
 WRONG = 0.1  # a wrong read moves a logit by this much or more; the table allows less than 0.01 everywhere
 NO_FILE = "0" * 64
@@ -101,8 +102,8 @@ class Planned:
 
     def exported(self, programs: tuple[LoweredProgram, ...]) -> Exported:
         source = ModelSource(self.plan.recipe.model, ModelLocation(f"tiny-{self.case}"), False, 0)
-        methods = program_methods(self.plan)
-        return Exported(source, self.spec, self.plan, self.rules, methods, programs)
+        methods = program_methods(self.plan, self.front_end)
+        return Exported(source, self.spec, self.plan, self.rules, methods, programs, self.front_end)
 
     def manifest(self) -> Manifest:
         """The manifest of a bundle whose program was not lowered."""
@@ -117,13 +118,17 @@ class Planned:
         return Session(Bundle(Path("."), self.manifest()), ModuleProgram(methods))
 
     @cached_property
+    def front_end(self) -> FrontEnd | None:
+        return front_end_of(extractor(), self.plan.source_shape) if CASES[self.case].kind == "speech_seq2seq" else None
+
+    @cached_property
     def methods(self) -> dict[str, nn.Module]:
         """The method modules; building them turns `model` from a stock model into the exported one."""
-        return build_methods(self.model, self.plan, self.plan.recipe.attention)
+        return build_methods(self.model, self.plan, self.plan.recipe.attention, self.front_end)
 
     @cached_property
     def traced(self) -> dict[str, ExportedProgram]:
-        return trace_methods(self.methods, program_methods(self.plan))
+        return trace_methods(self.methods, program_methods(self.plan, self.front_end))
 
     def lower(self, directory: Path) -> None:
         """Write a bundle of one program to `directory`, from a model of its own: lowering takes its weights."""

@@ -6,30 +6,34 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
-from transformers import PreTrainedModel, WhisperFeatureExtractor
+from transformers import PreTrainedModel
 
 from exporter.pipeline import export_bundle
 from exporter.spec.recipe import Recipe
+from exporter.verify import parity
+from exporter.verify.parity import ParityError, Stages
 from runtime_shims.cli import main
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import BundleCorrupt, CapacityExceeded, FixedCapacityError
+from runtime_shims.contract.pieces import read_pieces
 from runtime_shims.reference.generation import generate
+from runtime_shims.reference.golden import read_golden
 from runtime_shims.reference.loading import load_program, open_session
 from runtime_shims.reference.program import StepInputs
 from runtime_shims.reference.session import Session
+from tests.parity.support import Capacity, Planned
 from tests.support import tiny_models
 from tests.support.letters import letter_tokenizer
 
 CAPACITY = 48
 PROMPTS = [[5, 9, 30, 41, 7, 8, 22], [11], [50, 51, 52]]
-FRAME_RATE = 640
-"""Samples per second of the tiny speech model: 40 frames of 160 samples are its 10 seconds."""
 
 
 def export(directory: Path, name: str, **limits: object) -> Path:
@@ -38,9 +42,7 @@ def export(directory: Path, name: str, **limits: object) -> Path:
     tiny_models.build(name).save_pretrained(checkpoint)
     letter_tokenizer(tiny_models.tiny_configs.VOCAB).save_pretrained(checkpoint)
     if name == "whisper":
-        WhisperFeatureExtractor(
-            feature_size=16, sampling_rate=FRAME_RATE, hop_length=160, chunk_length=10
-        ).save_pretrained(checkpoint)
+        tiny_models.extractor().save_pretrained(checkpoint)
     recipe = Recipe(str(checkpoint), max_batch=4, max_dec=CAPACITY, max_draft=3, prefill_chunk=6, **limits)  # type: ignore[arg-type]
     bundle = directory / f"{name}.bundle"
     export_bundle(recipe, bundle)
@@ -184,6 +186,35 @@ def test_verify_climbs_every_rung(llama: Path, capsys: pytest.CaptureFixture[str
     assert [rung["check"] for rung in printed["rungs"]] == ["files", "load", "run", "first logits", "tokens"]
 
 
+def test_a_speech_bundle_is_verified_with_its_features(whisper: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(whisper), "--json"]) == 0
+    rungs = json.loads(capsys.readouterr().out)["rungs"]
+    assert [rung["check"] for rung in rungs] == ["files", "load", "run", "first logits", "tokens", "features"]
+
+
+def test_an_export_whose_features_differ_is_refused_with_the_rung(
+    whisper: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One value of the golden file is moved; the method itself is right, so its module is the first that differs."""
+    golden = read_golden(read_bundle(whisper))
+    assert golden.features is not None
+    ((mel, frame, value), *others), *rows = golden.features.rows
+    moved = replace(golden.features, rows=(((mel, frame, value + 0.01), *others), *rows))
+    monkeypatch.setattr(parity, "read_golden", lambda bundle: replace(golden, features=moved))
+    planned = Planned.of("whisper", "portable", Capacity(max_batch=4, max_dec=CAPACITY))
+    with pytest.raises(ParityError, match=r"the features of the cached rung differ from the extractor's: by 0\.01"):
+        parity.verify_bundle(whisper, lambda: Stages(planned.methods, planned.traced))
+
+
+def test_the_bundles_of_both_kinds_carry_the_pieces_of_their_tokenizer(llama: Path, whisper: Path) -> None:
+    tokenizer = letter_tokenizer(tiny_models.tiny_configs.VOCAB)
+    ids = tokenizer("hello world.").input_ids
+    for directory in (llama, whisper):
+        pieces = read_pieces(read_bundle(directory))
+        assert pieces is not None
+        assert pieces.decode([0, *ids, 1]).decode() == tokenizer.decode(ids, skip_special_tokens=True)
+
+
 def test_bench_and_inspect_run_on_a_real_bundle(llama: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", str(llama), "--rows", "2", "--repeats", "2", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -204,12 +235,12 @@ def test_the_command_prints_nothing_but_the_answer(llama: Path) -> None:
 def test_a_recording_is_transcribed_in_parts(
     whisper: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tone = np.sin(np.arange(12 * 8000) / 20).astype(np.float32)
+    tone = np.sin(np.arange(9600) / 20).astype(np.float32)
     soundfile.write(tmp_path / "tone.wav", np.stack([tone, 0 * tone], axis=1), 8000)
     audio = ["generate", str(whisper), "--audio", str(tmp_path / "tone.wav")]
     assert main(audio) == 2
-    assert "12.0 s of sound, the encoder takes at most 10 s" in capsys.readouterr().err
-    assert main([*audio, "--audio-start", "1", "--audio-seconds", "9", "--json"]) == 0
+    assert "1.2 s of sound, the encoder takes at most 1 s" in capsys.readouterr().err
+    assert main([*audio, "--audio-start", "0.1", "--audio-seconds", "0.9", "--json"]) == 0
     (generation,) = json.loads(capsys.readouterr().out)["generations"]
     rules = read_bundle(whisper).manifest.tokens
     assert generation["prompt_tokens"] == len(rules.start)

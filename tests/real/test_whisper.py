@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSpeechSeq2Seq, AutoProcessor
 
-from runtime_shims.reference.audio import AudioCut, load_speech_features, read_mono
+from exporter.bundle.tolerances import features_tolerance
+from runtime_shims.contract.manifest import Speech
+from runtime_shims.contract.pieces import read_pieces
+from runtime_shims.reference.audio import AudioCut, Waveforms, load_speech_features, read_mono
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.loading import open_session
 from tests.real.exports import SPELLINGS, Exports, script
@@ -83,6 +86,37 @@ def test_two_recordings_in_one_batch_equal_two_stock_runs(
     assert [list(generation.tokens) for generation in generations] == expected
     assert {generation.stop_reason for generation in generations} == {"eos"}
     summary.add("whisper", attention, f"{[len(tokens) for tokens in expected]} tokens equal in one batch")
+
+
+@pytest.mark.parametrize("attention", SPELLINGS)
+def test_the_bundle_s_own_features_give_the_same_tokens(
+    attention: str,
+    exports: Exports,
+    recordings: tuple[Path, ...],
+    stock_answers: list[StockAnswer],
+    summary: Summary,
+) -> None:
+    bundle = exports.bundle("whisper", attention)
+    session, speech, rules = open_session(bundle), bundle.manifest.speech, bundle.manifest.tokens
+    assert speech == Speech(sampling_rate=16_000, samples=480_000)
+    sound = Waveforms(speech)
+    features = session.features(torch.cat([sound.of_file(path, AudioCut(0.0, SECONDS)) for path in recordings]))
+    wanted = torch.cat([answer.features for answer in stock_answers])
+    difference = float((features - wanted).abs().max())
+    assert difference <= features_tolerance("xnnpack").absolute(float(wanted.abs().max()))
+    generations = generate(session, [rules.start] * len(recordings), features)
+    assert [list(answer.tokens) for answer in generations] == [[*said.tokens, *rules.eos] for said in stock_answers]
+    summary.add("whisper", attention, f"features within {difference:.1e} of the extractor's")
+
+
+@pytest.mark.parametrize("attention", SPELLINGS)
+def test_the_bundle_s_pieces_give_the_same_text(
+    attention: str, exports: Exports, stock_answers: list[StockAnswer]
+) -> None:
+    pieces = read_pieces(exports.bundle("whisper", attention))
+    assert pieces is not None
+    for answer in stock_answers:
+        assert pieces.decode(answer.tokens).decode() == answer.text
 
 
 @pytest.mark.parametrize("attention", SPELLINGS)

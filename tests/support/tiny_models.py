@@ -23,6 +23,7 @@ from transformers import (
     GenerationConfig,
     PretrainedConfig,
     PreTrainedModel,
+    WhisperFeatureExtractor,
 )
 
 from tests.support import tiny_configs
@@ -101,6 +102,17 @@ def source(name: str, batch: int, length: int, seed: int = 0) -> Tensor:
         shape = (batch, tiny_configs.MEL_BINS, tiny_configs.MEL_FRAMES)
         return torch.randn(shape, generator=_generator("features", seed))
     return tokens(batch, length, seed)
+
+
+def extractor() -> WhisperFeatureExtractor:
+    """The tiny speech model's: one second of 16,000 samples, 40 frames that overlap by a fifth, 16 mel bins."""
+    return WhisperFeatureExtractor(
+        feature_size=tiny_configs.MEL_BINS,
+        sampling_rate=16_000,
+        chunk_length=1,
+        hop_length=16_000 // tiny_configs.MEL_FRAMES,
+        n_fft=500,
+    )
 
 
 def tokens(batch: int, length: int, seed: int = 0) -> Tensor:

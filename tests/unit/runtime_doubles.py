@@ -31,6 +31,7 @@ from runtime_shims.contract.manifest import (
     ProgramEntry,
     ResolvedRecipe,
     Source,
+    Speech,
     TensorEntry,
     TokenRules,
     from_json,
@@ -62,6 +63,7 @@ class BundleShape:
     suppress: tuple[int, ...] = ()
     begin_suppress: tuple[int, ...] = ()
     max_new_tokens: int | None = None
+    speech: Speech | None = None
     backends: tuple[str, ...] = ("xnnpack",)
     files: tuple[FileEntry, ...] = field(default=())
     vocab: int = VOCAB
@@ -97,6 +99,7 @@ def make_manifest(shape: BundleShape) -> Manifest:
                 source=Source("tiny", None, "tiny", "TinyForCausalLM", True, 0, 1000, shape.vocab),
                 recipe=recipe,
                 limits=limits,
+                speech=shape.speech,
                 caches=caches,
                 programs=programs,
                 tokens=TokenRules(
@@ -140,8 +143,12 @@ def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int
         (TensorEntry("logits", "float32", (b, r, vocab)),),
     )
     source = TensorEntry("input_ids", "int64", (b, Dim("e", 1, shape.max_enc)))
+    features: tuple[MethodEntry, ...] = ()
     if shape.kind == "speech_seq2seq":
         source = TensorEntry("input_features", "float32", (b, *(Dim(None, size, size) for size in SHAPE)))
+    if shape.speech is not None:
+        waveform = TensorEntry("waveform", "float32", (b, Dim(None, shape.speech.samples, shape.speech.samples)))
+        features = (MethodEntry("features", (waveform,), (replace(source, name="features"),)),)
     lengths = TensorEntry("lengths", "int64", (b,))
     encode = MethodEntry(
         "encode",
@@ -150,7 +157,7 @@ def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int
     )
     return ProgramEntry(
         f"model.{backend}.pte", "executorch", backend, "portable", False,
-        (encode, decode) if has_encoder else (decode,), planned_bytes, 4000,
+        (*features, encode, decode) if has_encoder else (decode,), planned_bytes, 4000,
     )  # fmt: skip
 
 
@@ -198,6 +205,11 @@ class HistoryProgram:
         self.encoded: list[tuple[Tensor, list[int]]] = []
         self.resets = 0
         self.fail_next = False
+
+    def features(self, waveform: Tensor) -> Tensor:
+        """The first samples of each row, rounded: what `encode` sums up."""
+        self._maybe_fail()
+        return waveform[:, : SHAPE[0] * SHAPE[1]].reshape(-1, *SHAPE).round()
 
     def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
         self._maybe_fail()

@@ -39,7 +39,7 @@ def options_of(*apps: typer.Typer) -> set[str]:
 
 def test_contributing_repeats_the_table_of_tolerances() -> None:
     text = text_of(ROOT / "CONTRIBUTING.md")
-    rows = re.findall(r"^\| (float\w+|8 bits) \| (\w+) \| ([\d.e-]+) \| (.+) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| (float\w+|8 bits|features) \| (\w+) \| ([\d.e-]+) \| (.+) \|$", text, re.MULTILINE)
     assert rows == [(*key, str(row.relative), row.reason) for key, row in TOLERANCES.items()]
 
 
