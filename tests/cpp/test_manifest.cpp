@@ -41,8 +41,8 @@ TEST(every_part_of_a_manifest_is_read) {
   CHECK(name_of(manifest.caches[2].kind) == "cross" && manifest.caches[2].slots == 5);
   const ProgramEntry& program = manifest.programs.at(0);
   CHECK(program.file == "model.xnnpack.pte" && program.operator_library_required && program.planned_bytes > 500);
-  CHECK(program.methods.size() == 2 && program.methods[0].inputs[0].dims[0].name == "batch");
-  CHECK(!program.methods[0].inputs[0].dims[1].name && program.methods[0].inputs[0].dims[1].maximum == 3);
+  CHECK(program.methods.size() == 3 && program.methods[1].inputs[0].dims[0].name == "batch");
+  CHECK(!program.methods[1].inputs[0].dims[1].name && program.methods[1].inputs[0].dims[1].maximum == 3);
   CHECK(manifest.tokens.eos == std::vector<int64_t>{1} && manifest.tokens.pad == 0);
   CHECK(manifest.tokens.forced[0].position == 3 && manifest.tokens.forced[0].token == 7);
   CHECK(!manifest.generation.max_new_tokens && manifest.quantization == "none");

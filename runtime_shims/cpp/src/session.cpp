@@ -54,7 +54,6 @@ Result<std::vector<float>> Session::features(std::span<const float> waveforms, i
   if (static_cast<int64_t>(waveforms.size()) != rows * manifest_.speech->samples)
     return refusal(ErrorCode::user_input, "a recording must have ", manifest_.speech->samples, " samples; ",
                    waveforms.size(), " were given for ", rows);
-  forget_request();
   const Result<std::span<const float>> made = program_->features(waveforms, rows);
   if (!made) return failed(made.error());
   return std::vector<float>(made->begin(), made->end());

@@ -41,7 +41,7 @@ class Session {
   int64_t max_rollback(int64_t row) const;
 
   // The encoder's features [B, *source_shape] of `rows` waveforms [B, N], each of as many samples as the manifest's
-  // `speech` says. Ends the request in progress.
+  // `speech` says. A request in progress goes on.
   Result<std::vector<float>> features(std::span<const float> waveforms, int64_t rows);
 
   // Starts a request: forgets the last one, checks the new one whole, runs the encoder if there is one. Prompts are
