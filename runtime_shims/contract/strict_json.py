@@ -135,7 +135,7 @@ def shown(value: object) -> str:
 
 def _join(path: str, name: str) -> str:
     """The path of key `name` under `path`; a key that is not a plain name is quoted."""
-    shown_name = name if name.isidentifier() else shown(name)
+    shown_name = name if name.isascii() and name.isidentifier() else shown(name)
     return f"{path}.{shown_name}" if path else shown_name
 
 

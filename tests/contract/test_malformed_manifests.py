@@ -92,6 +92,20 @@ MANIFEST_CASES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ),
 ]
 
+NOT_STRICT_JSON: list[tuple[bytes, str]] = [
+    (b"", "not JSON: Expecting value at line 1, column 1"),
+    (b'{"kind": ', "not JSON: Expecting value at line 1, column 10"),
+    (b"PK\x03\x04\xff\xfe", "not UTF-8 text (byte 4)"),
+    (b'{"kind": 1, "kind": 2}', 'key "kind" is given twice in one object'),
+    (b'{"a": {"x": 1, "x": 1}}', 'key "x" is given twice in one object'),
+    (b'{"kind": NaN}', "holds NaN, which is not a JSON number"),
+    (b'{"kind": -Infinity}', "holds -Infinity, which is not a JSON number"),
+    (b'{"kind": ' + b"9" * 5000 + b"}", "holds a number of too many digits"),
+    (b"[" * 100_000, "nested too deeply"),
+    (b"[]", "top level: expected an object, got a list of 0"),
+    (b"null", "top level: expected an object, got null"),
+]
+
 
 @pytest.mark.parametrize(
     ("change", "fault"), [case[1:] for case in MANIFEST_CASES], ids=[case[0] for case in MANIFEST_CASES]
@@ -105,19 +119,7 @@ def test_a_manifest_of_the_wrong_form_is_refused_in_one_line(
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [
-        (b"", "not JSON: Expecting value at line 1, column 1"),
-        (b'{"kind": ', "not JSON: Expecting value at line 1, column 10"),
-        (b"PK\x03\x04\xff\xfe", "not UTF-8 text (byte 4)"),
-        (b'{"kind": 1, "kind": 2}', 'key "kind" is given twice in one object'),
-        (b'{"a": {"x": 1, "x": 1}}', 'key "x" is given twice in one object'),
-        (b'{"kind": NaN}', "holds NaN, which is not a JSON number"),
-        (b'{"kind": -Infinity}', "holds -Infinity, which is not a JSON number"),
-        (b'{"kind": ' + b"9" * 5000 + b"}", "holds a number of too many digits"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b"[]", "top level: expected an object, got a list of 0"),
-        (b"null", "top level: expected an object, got null"),
-    ],
+    NOT_STRICT_JSON,
     ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else "",
 )
 def test_a_manifest_that_is_not_strict_json_is_refused_in_one_line(

@@ -167,6 +167,25 @@ CASES: list[tuple[Change, str]] = [
     (more("packages", PackageVersion("torch", "2.12")), "packages, names: 'torch' is listed 2 times"),
 ]
 
+ENCODER_CASES: list[tuple[Change, str]] = [
+    (
+        part("limits", source_shape=None),
+        "limits.source_shape: expected a value (kind is speech_seq2seq), got none",
+    ),
+    (
+        lambda manifest: replace(manifest, caches=manifest.caches[:2]),
+        "caches of kind cross: expected a value (kind is speech_seq2seq), got none",
+    ),
+    (
+        part("tokens", start=()),
+        "tokens.start: expected at least one token (kind is speech_seq2seq), got none",
+    ),
+    (item("caches", 2, slots=6), "caches[2].slots: expected 5 (max_enc), got 6"),
+    (item("caches", 2, reach=4), "caches[2].reach: expected 5 (max_enc), got 4"),
+    (part("recipe", max_enc=None), "limits.max_enc: expected None (recipe.max_enc), got 5"),
+    (no_methods, 'programs[0].methods: there is no "encode"'),
+]
+
 
 @pytest.mark.parametrize("manifest", [tiny_manifest(), speech_manifest()], ids=lambda m: m.kind)
 def test_a_consistent_manifest_survives_writing_and_reading(manifest: Manifest) -> None:
@@ -182,27 +201,7 @@ def test_a_contradiction_is_refused_and_cannot_be_written(change: Change, fault:
     assert fault in refusal.value.faults
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (
-            part("limits", source_shape=None),
-            "limits.source_shape: expected a value (kind is speech_seq2seq), got none",
-        ),
-        (
-            lambda manifest: replace(manifest, caches=manifest.caches[:2]),
-            "caches of kind cross: expected a value (kind is speech_seq2seq), got none",
-        ),
-        (
-            part("tokens", start=()),
-            "tokens.start: expected at least one token (kind is speech_seq2seq), got none",
-        ),
-        (item("caches", 2, slots=6), "caches[2].slots: expected 5 (max_enc), got 6"),
-        (item("caches", 2, reach=4), "caches[2].reach: expected 5 (max_enc), got 4"),
-        (part("recipe", max_enc=None), "limits.max_enc: expected None (recipe.max_enc), got 5"),
-        (no_methods, 'programs[0].methods: there is no "encode"'),
-    ],
-)
+@pytest.mark.parametrize(("change", "fault"), ENCODER_CASES)
 def test_an_encoder_without_its_parts_is_refused(change: Change, fault: str) -> None:
     with pytest.raises(ManifestInvalid) as refusal:
         to_json(change(speech_manifest()))

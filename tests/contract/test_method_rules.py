@@ -110,62 +110,62 @@ def test_a_longer_context_made_to_fit_everywhere_agrees_with_itself() -> None:
     to_json(replace(edited, recipe=recipe, limits=limits))
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (
-            with_input(0, integers("tokens", BATCH, Dim("step", 1, CHUNK + 1))),
-            "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 1 to 5",
+DECODE_CASES: list[tuple[Change, str]] = [
+    (
+        with_input(0, integers("tokens", BATCH, Dim("step", 1, CHUNK + 1))),
+        "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 1 to 5",
+    ),
+    (
+        with_input(0, integers("tokens", BATCH, Dim("step", 2, CHUNK))),
+        "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 2 to 4",
+    ),
+    (with_input(0, integers("tokens", BATCH)), "programs[0], decode, tokens: expected 2 dims, got 1"),
+    (
+        with_input(1, TensorEntry("positions", "int32", (BATCH,))),
+        "programs[0], decode, positions: expected int64, got int32",
+    ),
+    (
+        with_input(1, integers("step_lengths", BATCH)),
+        "programs[0], decode, inputs: expected positions in place 1, got step_lengths",
+    ),
+    (
+        with_input(3, integers("logit_rows", BATCH, Dim("logit_rows", 1, 2))),
+        "programs[0], decode, logit_rows, dim 1: expected 1 to 3 (limits.max_logit_rows), got 1 to 2",
+    ),
+    (
+        lambda method: replace(method, inputs=method.inputs[:3]),
+        "programs[0], decode, inputs: expected 4, got 3",
+    ),
+    (
+        lambda method: replace(method, outputs=()),
+        "programs[0], decode, outputs: expected 1, got 0",
+    ),
+    (
+        lambda method: replace(
+            method, outputs=(TensorEntry("logits", "float32", (BATCH, Dim("logit_rows", 1, 3), Dim(None, 60, 60))),)
         ),
-        (
-            with_input(0, integers("tokens", BATCH, Dim("step", 2, CHUNK))),
-            "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 2 to 4",
-        ),
-        (with_input(0, integers("tokens", BATCH)), "programs[0], decode, tokens: expected 2 dims, got 1"),
-        (
-            with_input(1, TensorEntry("positions", "int32", (BATCH,))),
-            "programs[0], decode, positions: expected int64, got int32",
-        ),
-        (
-            with_input(1, integers("step_lengths", BATCH)),
-            "programs[0], decode, inputs: expected positions in place 1, got step_lengths",
-        ),
-        (
-            with_input(3, integers("logit_rows", BATCH, Dim("logit_rows", 1, 2))),
-            "programs[0], decode, logit_rows, dim 1: expected 1 to 3 (limits.max_logit_rows), got 1 to 2",
-        ),
-        (
-            lambda method: replace(method, inputs=method.inputs[:3]),
-            "programs[0], decode, inputs: expected 4, got 3",
-        ),
-        (
-            lambda method: replace(method, outputs=()),
-            "programs[0], decode, outputs: expected 1, got 0",
-        ),
-        (
-            lambda method: replace(
-                method, outputs=(TensorEntry("logits", "float32", (BATCH, Dim("logit_rows", 1, 3), Dim(None, 60, 60))),)
-            ),
-            "programs[0], decode, logits, dim 2: expected 64 (tokens.vocab_size), got 60",
-        ),
-    ],
-)
+        "programs[0], decode, logits, dim 2: expected 64 (tokens.vocab_size), got 60",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "fault"), DECODE_CASES)
 def test_a_decode_that_differs_from_the_limits_is_refused(change: Change, fault: str) -> None:
     assert fault in refused(with_method(tiny_manifest(), "decode", change))
 
 
-@pytest.mark.parametrize(
-    ("index", "tensor", "fault"),
-    [
-        (
-            0,
-            TensorEntry("input_features", "float32", (BATCH, Dim(None, 3, 3), Dim(None, 11, 11))),
-            "programs[0], encode, input_features, dim 2: expected 10 (limits.source_shape), got 11",
-        ),
-        (0, integers("input_ids", BATCH, STEP), "programs[0], encode, input_ids: expected float32, got int64"),
-        (1, integers("lengths", BATCH), "programs[0], encode, inputs: expected enc_lengths in place 1, got lengths"),
-    ],
-)
+ENCODE_CASES: list[tuple[int, TensorEntry, str]] = [
+    (
+        0,
+        TensorEntry("input_features", "float32", (BATCH, Dim(None, 3, 3), Dim(None, 11, 11))),
+        "programs[0], encode, input_features, dim 2: expected 10 (limits.source_shape), got 11",
+    ),
+    (0, integers("input_ids", BATCH, STEP), "programs[0], encode, input_ids: expected float32, got int64"),
+    (1, integers("lengths", BATCH), "programs[0], encode, inputs: expected enc_lengths in place 1, got lengths"),
+]
+
+
+@pytest.mark.parametrize(("index", "tensor", "fault"), ENCODE_CASES)
 def test_an_encode_that_differs_from_the_limits_is_refused(index: int, tensor: TensorEntry, fault: str) -> None:
     assert fault in refused(with_method(speech_manifest(), "encode", with_input(index, tensor)))
 

@@ -1,28 +1,16 @@
-// Owning tensors and random numbers for the tests.
+// Owning tensors for the tests.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
-#include <random>
 #include <vector>
 
+#include "random.h"
 #include "tensor_view.h"
 
 namespace fixed_capacity::testing {
-
-class Random {
- public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
-
-  int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-  float normal() { return std::normal_distribution<float>(0.0F, 1.0F)(engine_); }
-  bool chance(double probability) { return std::bernoulli_distribution(probability)(engine_); }
-
- private:
-  std::mt19937 engine_;
-};
 
 template <typename Element>
 class Tensor {

@@ -1,8 +1,8 @@
 // The cache law against a plain list, with chained rollbacks; exact at `slots`, wrong at `slots - 1`.
 #include <vector>
 
-#include "cache_geometry.h"
 #include "check.h"
+#include "fixed_capacity/cache_geometry.h"
 #include "tensors.h"
 
 namespace fixed_capacity::testing {
@@ -45,7 +45,7 @@ int wrong_reads(const CacheGeometry& geometry, int64_t slots, uint32_t seed) {
 TEST(random_writes_and_chained_rollbacks_read_what_a_list_reads) {
   for (const int64_t reach : {1, 2, 5, 8})
     for (const int64_t max_step : {1, 2, 3, 8}) {
-      const CacheGeometry geometry{reach, max_step};
+      const CacheGeometry geometry{CacheKind::sliding, reach, max_step};
       int wrong = 0;
       for (uint32_t seed = 0; seed < 20; ++seed) wrong += wrong_reads(geometry, geometry.slots(), seed);
       CHECK(wrong == 0);
@@ -53,7 +53,7 @@ TEST(random_writes_and_chained_rollbacks_read_what_a_list_reads) {
 }
 
 TEST(one_slot_fewer_reads_wrong) {
-  const CacheGeometry geometry{5, 4};
+  const CacheGeometry geometry{CacheKind::sliding, 5, 4};
   int wrong = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) wrong += wrong_reads(geometry, geometry.slots() - 1, seed);
   CHECK(wrong > 0);
@@ -68,8 +68,19 @@ TEST(positions_of_slots_are_the_mathematical_remainder) {
   CHECK(position_of(2, 6, 4) == 2);
   CHECK(oldest_held(6, 4) == 2);
   CHECK(oldest_held(3, 4) == 0);
-  CHECK(is_visible({2, 3}, 5, 1, 6));
-  CHECK(!is_visible({2, 3}, 3, 1, 6));
+  const CacheGeometry window_of_two{CacheKind::sliding, 2, 3};
+  CHECK(is_visible(window_of_two, 5, 1, 6));
+  CHECK(!is_visible(window_of_two, 3, 1, 6));
+}
+
+TEST(a_row_sees_the_encoder_positions_it_has_and_no_others) {
+  const CrossGeometry geometry{4};
+  CHECK(geometry.slots() == 4);
+  CHECK(is_visible(geometry, 0, 3));
+  CHECK(is_visible(geometry, 2, 3));
+  CHECK(!is_visible(geometry, 3, 3));
+  CHECK(!is_visible(geometry, -1, 3));
+  CHECK(!is_visible(geometry, 0, 0));
 }
 
 }  // namespace fixed_capacity::testing

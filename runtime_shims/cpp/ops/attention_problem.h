@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "cache_geometry.h"
 #include "cache_view.h"
+#include "fixed_capacity/cache_geometry.h"
 
 namespace fixed_capacity {
 

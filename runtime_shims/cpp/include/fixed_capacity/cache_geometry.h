@@ -1,16 +1,31 @@
-// The cache law in integers; the C++ twin of runtime_shims/contract/cache_geometry.py.
+// The cache law in integers; the C++ twin of runtime_shims/contract/cache_geometry.py, which explains it.
+//
+// Geometries are plain values and check nothing: SequenceCursor::make refuses those that cannot be.
 #pragma once
 
 #include <cstdint>
 
 namespace fixed_capacity {
 
+enum class CacheKind { full, sliding, cross };
+
 // Slots of one self-attention layer. A full layer is the ring that never wraps: its reach is the context.
 struct CacheGeometry {
-  int64_t reach = 1;     // positions a query may look back on, itself included
-  int64_t max_step = 1;  // most tokens one call writes per row
+  CacheKind kind = CacheKind::full;  // full or sliding
+  int64_t reach = 1;                 // positions a query may look back on, itself included
+  int64_t max_step = 1;              // most tokens one call writes per row
 
   constexpr int64_t slots() const { return reach + max_step - 1; }
+  bool operator==(const CacheGeometry&) const = default;
+};
+
+// Slots of one cross-attention layer: not a ring, written once per request by `encode`. `max_enc` counts encoder
+// output positions.
+struct CrossGeometry {
+  int64_t max_enc = 1;
+
+  constexpr int64_t slots() const { return max_enc; }
+  bool operator==(const CrossGeometry&) const = default;
 };
 
 // Slot in which the key and value of `position` (>= 0) are written.
@@ -27,6 +42,11 @@ constexpr int64_t position_of(int64_t slot, int64_t end, int64_t slots) {
 constexpr bool is_visible(const CacheGeometry& geometry, int64_t query, int64_t slot, int64_t end) {
   const int64_t position = position_of(slot, end, geometry.slots());
   return 0 <= position && position <= query && query - position < geometry.reach;
+}
+
+// Whether a query of a row with `encoder_length` encoder positions attends to `slot`.
+constexpr bool is_visible(const CrossGeometry&, int64_t slot, int64_t encoder_length) {
+  return 0 <= slot && slot < encoder_length;
 }
 
 // Shortest length a row may return to after `high_water` positions have been written.

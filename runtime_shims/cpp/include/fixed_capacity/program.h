@@ -1,0 +1,62 @@
+// What a session asks of a loaded program, whatever backend runs it. The twin of runtime_shims/reference/program.py.
+//
+// Shape legend: B batch rows of this call, T step tokens, R logit rows, E encoder positions, V vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "fixed_capacity/manifest.h"
+#include "fixed_capacity/result.h"
+
+namespace fixed_capacity {
+
+// The arguments of one `decode` call. Everything is borrowed, contiguous and row-major.
+struct StepInputs {
+  int64_t rows = 0, width = 0, logit_count = 0;  // B, T, R
+  std::span<const int64_t> tokens;               // [B, T]; those past a row's step length are padding
+  std::span<const int64_t> positions;            // [B] position of each row's first token
+  std::span<const int64_t> step_lengths;         // [B] real tokens per row, 0..T; 0 is an idle row
+  std::span<const int64_t> logit_rows;           // [B, R] which step tokens to project to logits, 0..T-1
+  std::span<const int64_t> enc_lengths;          // [B] encoder positions each row attends to; empty: decoder only
+
+  // Refuses sizes outside what the program was compiled for: ExecuTorch bounds the elements of an input and not each
+  // dimension.
+  [[nodiscard]] Status check_limits(const Limits& limits) const;
+};
+
+// The encoder's input: token ids [B, E] padded with 0, or features [B, *source_shape].
+struct EncoderInputs {
+  int64_t rows = 0, width = 0;  // B, E of token ids
+  std::span<const int64_t> ids;
+  std::span<const float> features;
+  std::span<const int64_t> enc_lengths;  // [B] encoder output positions
+};
+
+// Logits [B, R, V] in the program's own memory, valid until its next call.
+struct Logits {
+  const float* data = nullptr;
+  int64_t rows = 0, count = 0, vocab_size = 0;
+
+  std::span<const float> at(int64_t row, int64_t index) const {
+    return {data + (row * count + index) * vocab_size, static_cast<size_t>(vocab_size)};
+  }
+};
+
+// A loaded program: caches inside, one call per step. After an error the caches are undefined until `reset`.
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  // Features [B, *source_shape] of waveforms [B, N], in the program's own memory and valid until its next call. Only where
+  // the manifest says what sound the programs take.
+  [[nodiscard]] virtual Result<std::span<const float>> features(std::span<const float> waveforms, int64_t rows) = 0;
+  // Fills the cross caches of rows 0..B-1.
+  [[nodiscard]] virtual Status encode(const EncoderInputs& inputs) = 0;
+  // Writes the step's keys and values, attends, returns logits.
+  [[nodiscard]] virtual Result<Logits> decode(const StepInputs& inputs) = 0;
+  // Returns to the state right after loading, caches empty.
+  [[nodiscard]] virtual Status reset() = 0;
+};
+
+}  // namespace fixed_capacity

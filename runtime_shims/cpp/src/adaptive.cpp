@@ -1,0 +1,120 @@
+#include "fixed_capacity/adaptive.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fixed_capacity/stats.h"
+#include "fixed_capacity/words.h"
+
+namespace fixed_capacity {
+namespace {
+
+constexpr std::array<int64_t, 5> kChoices{0, 1, 2, 4, 8};
+constexpr double kFirstAcceptance = 0.9, kStride = 0.125;
+constexpr int64_t kProbeAfter = 16, kProbeDrafts = 2;
+constexpr int kWarmUp = 3, kRepeats = 5;
+
+// Seconds of one step, which is taken back.
+Result<double> time_step(Session& session, TokenRows tokens) {
+  Watch watch;
+  if (const Result<Logits> done = session.step(tokens); !done) return done.error();
+  const double seconds = watch.lap();
+  for (size_t row = 0; row < tokens.size(); ++row)
+    if (Status back = session.rollback(static_cast<int64_t>(row), static_cast<int64_t>(tokens[row].size())); !back)
+      return back.error();
+  return seconds;
+}
+
+Result<double> median_step(Session& session, TokenRows tokens) {
+  std::array<double, kRepeats> samples{};
+  for (int round = -kWarmUp; round < kRepeats; ++round) {
+    const Result<double> seconds = time_step(session, tokens);
+    if (!seconds) return seconds;
+    if (round >= 0) samples[static_cast<size_t>(round)] = *seconds;
+  }
+  std::sort(samples.begin(), samples.end());
+  return samples[kRepeats / 2];
+}
+
+// A scratch request with the smallest encoder input there is; features always fill the encoder.
+Status begin_scratch(Session& session, int64_t rows) {
+  const std::vector<int64_t> token{0};
+  const std::vector<TokenRow> prompts(static_cast<size_t>(rows), TokenRow(token));
+  const std::vector<float> features(static_cast<size_t>(rows * feature_count(session.limits())), 0.0F);
+  Source source;
+  if (!features.empty())
+    source.features = features;
+  else if (session.limits().max_enc)
+    source.ids = prompts;
+  if (Status begun = session.begin(prompts, source); !begun) return begun;
+  if (const Result<Logits> run = session.prefill(); !run) return run.error();
+  return {};
+}
+
+// Median seconds of steps of 1 to `widest` tokens per row, as far as they fit behind a prompt of one token.
+Result<std::vector<double>> step_seconds(Session& session, int64_t rows, int64_t widest) {
+  if (session.rows() != 0)
+    return refusal(ErrorCode::user_input,
+                   "a session is measured between requests; finish the one in progress and call end first");
+  std::vector<double> result;
+  if (Status begun = begin_scratch(session, rows); !begun) return begun.error();
+  const std::vector<int64_t> tokens(static_cast<size_t>(widest), 0);
+  for (int64_t width = 1; width <= widest && session.can_extend(0, width); ++width) {
+    const std::vector<TokenRow> step(static_cast<size_t>(rows), TokenRow(tokens).first(static_cast<size_t>(width)));
+    const Result<double> seconds = median_step(session, step);
+    if (!seconds) return seconds.error();
+    result.push_back(*seconds);
+  }
+  session.end();
+  return result;
+}
+
+}  // namespace
+
+double SpeedModel::speed_up(int64_t drafts, double acceptance) const {
+  double tokens = 1.0;
+  for (int64_t draft_token = 0; draft_token < drafts; ++draft_token) tokens = 1.0 + acceptance * tokens;
+  return tokens / (verify[static_cast<size_t>(drafts)] + draft * static_cast<double>(drafts));
+}
+
+AdaptiveDrafts::AdaptiveDrafts(SpeedModel model, int64_t max_draft)
+    : model_(std::move(model)),
+      most_(std::min(max_draft, static_cast<int64_t>(model_.verify.size()) - 1)),
+      acceptance_(kFirstAcceptance) {}
+
+int64_t AdaptiveDrafts::choose() {
+  int64_t best = 0, largest = 0;
+  double best_speed = 0.0;
+  for (const int64_t choice : kChoices) {
+    if (choice > most_) break;
+    largest = choice;
+    const double speed = model_.speed_up(choice, acceptance_);
+    if (choice == 0 || speed > best_speed) {
+      best = choice;
+      best_speed = speed;
+    }
+  }
+  if (best == 0 && idle_rounds_ == kProbeAfter) best = std::min(kProbeDrafts, largest);
+  idle_rounds_ = best > 0 ? 0 : idle_rounds_ + 1;
+  return best;
+}
+
+void AdaptiveDrafts::observe(int64_t evaluated, int64_t accepted) {
+  for (int64_t position = 0; position < evaluated; ++position)
+    acceptance_ += ((position < accepted ? 1.0 : 0.0) - acceptance_) * kStride;
+}
+
+Result<SpeedModel> measure(Session& session, int64_t rows, Session* draft) {
+  const auto widths = step_seconds(session, rows, session.limits().max_logit_rows);
+  if (!widths) return widths.error();
+  SpeedModel model;
+  for (const double seconds : *widths) model.verify.push_back(seconds / widths->front());
+  if (draft != nullptr) {
+    const auto plain = step_seconds(*draft, rows, 1);
+    if (!plain) return plain.error();
+    model.draft = plain->front() / widths->front();
+  }
+  return model;
+}
+
+}  // namespace fixed_capacity

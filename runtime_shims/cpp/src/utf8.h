@@ -1,0 +1,25 @@
+// UTF-8, read by hand: the text of a manifest is checked before anything else looks at it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace fixed_capacity {
+
+// One character and the bytes it takes; no bytes when `text` does not begin with one. Overlong forms, surrogates and
+// numbers beyond U+10FFFF are none.
+struct Character {
+  char32_t code = 0;
+  size_t bytes = 0;
+};
+
+Character first_character(std::string_view text);
+
+// Where the first byte lies that begins no character; nothing if there is none.
+std::optional<size_t> first_wrong_byte(std::string_view text);
+
+// How many characters a text holds that has no wrong byte.
+size_t count_characters(std::string_view text);
+
+}  // namespace fixed_capacity

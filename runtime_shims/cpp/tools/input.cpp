@@ -1,0 +1,119 @@
+#include "input.h"
+
+#include <charconv>
+#include <fstream>
+
+#include "fixed_capacity/words.h"
+#include "text_helper.h"
+
+namespace fixed_capacity {
+namespace {
+
+constexpr size_t kShown = 40;  // characters of a wrong id in a message
+constexpr int64_t kMostLineBytes = 16 << 20;
+
+bool is_separator(char character) { return character == ',' || character == ' ' || character == '\t'; }
+
+// A row of ids: the prompt of a decoder-only bundle, the source of an encoder-decoder.
+InputRow row_of(const Manifest& manifest, std::string label, std::vector<int64_t> ids) {
+  InputRow row{std::move(label), {}, {}, {}};
+  if (manifest.kind == ModelKind::decoder_only) {
+    row.prompt = std::move(ids);
+  } else {
+    row.prompt = manifest.tokens.start;
+    row.source = std::move(ids);
+  }
+  return row;
+}
+
+Result<std::vector<InputRow>> id_rows(const Manifest& manifest, const std::vector<std::string>& texts) {
+  std::vector<InputRow> rows;
+  for (const std::string& text : texts) {
+    Result<std::vector<int64_t>> ids = parse_ids(text, "--ids");
+    if (!ids) return ids.error();
+    rows.push_back(row_of(manifest, text, std::move(ids).value()));
+  }
+  return rows;
+}
+
+Result<std::vector<InputRow>> batch_rows(const Manifest& manifest, const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return refusal(ErrorCode::user_input, path.string(), " cannot be read; give --batch a text file of ids");
+  std::vector<InputRow> rows;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (static_cast<int64_t>(line.size()) > kMostLineBytes)
+      return refusal(ErrorCode::user_input, path.string(), ", line ", number, " is longer than ", kMostLineBytes, " bytes");
+    if (line.empty()) continue;
+    Result<std::vector<int64_t>> ids = parse_ids(line, words(path.string(), ", line ", number));
+    if (!ids) return ids.error();
+    rows.push_back(row_of(manifest, words("line ", number), std::move(ids).value()));
+  }
+  if (rows.empty()) return refusal(ErrorCode::user_input, path.string(), " holds no row of ids");
+  return rows;
+}
+
+Result<std::vector<InputRow>> text_rows(const Bundle& bundle, const std::vector<std::string>& prompts) {
+  std::vector<InputRow> rows;
+  for (const std::string& prompt : prompts) {
+    Result<std::vector<int64_t>> ids = ids_of_text(bundle.root, prompt);
+    if (!ids) return ids.error();
+    rows.push_back(row_of(bundle.manifest, prompt, std::move(ids).value()));
+  }
+  return rows;
+}
+
+Result<std::vector<InputRow>> audio_rows(const Manifest& manifest, const RunnerOptions& options) {
+  if (!manifest.speech)
+    return refusal(ErrorCode::unsupported_setting,
+                   "the bundle has no method that turns sound into features; export it again with its processor");
+  std::vector<InputRow> rows;
+  for (const std::filesystem::path& path : options.audio) {
+    Result<Sound> sound = read_wav(path);
+    if (!sound) return sound.error();
+    sound = cut(std::move(sound).value(), options.cut);
+    if (!sound) return sound.error();
+    Result<std::vector<float>> samples = waveform(*sound, manifest.speech->sampling_rate, manifest.speech->samples);
+    if (!samples) return samples.error();
+    rows.push_back({path.string(), manifest.tokens.start, {}, std::move(samples).value()});
+  }
+  return rows;
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> parse_ids(std::string_view text, std::string_view where) {
+  std::vector<int64_t> ids;
+  size_t at = 0;
+  while (at < text.size()) {
+    if (is_separator(text[at])) {
+      ++at;
+      continue;
+    }
+    size_t end = at;
+    while (end < text.size() && !is_separator(text[end])) ++end;
+    int64_t id = 0;
+    const auto [last, error] = std::from_chars(text.data() + at, text.data() + end, id);
+    if (error != std::errc() || last != text.data() + end)
+      return refusal(ErrorCode::user_input, where, " holds \"", text.substr(at, std::min(end - at, kShown)),
+                     "\", which is no token id; give whole numbers separated by commas");
+    ids.push_back(id);
+    at = end;
+  }
+  if (ids.empty()) return refusal(ErrorCode::user_input, where, " holds no token id");
+  return ids;
+}
+
+Result<std::vector<InputRow>> read_input(const Bundle& bundle, const RunnerOptions& options) {
+  const bool is_speech = bundle.manifest.kind == ModelKind::speech_seq2seq;
+  if (is_speech == options.audio.empty())
+    return refusal(ErrorCode::user_input, "the bundle is ", name_of(bundle.manifest.kind), " and takes ",
+                   is_speech ? "--audio" : "--ids, --prompt or --batch");
+  if (is_speech) return audio_rows(bundle.manifest, options);
+  if (!options.ids.empty()) return id_rows(bundle.manifest, options.ids);
+  if (options.batch) return batch_rows(bundle.manifest, *options.batch);
+  return text_rows(bundle, options.prompts);
+}
+
+}  // namespace fixed_capacity
