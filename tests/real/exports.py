@@ -46,6 +46,7 @@ _GEMMA3 = CASES["gemma3"]
 FORMATS: dict[str, ExportCase] = {
     "gemma3-float16": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--dtype", "float16")),
     "gemma3-int8-weights-kv": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "int8-weights-kv")),
+    "gemma3-8da4w": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "8da4w")),
     "smollm2-8da4w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, "--quantize", "8da4w")),
     "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, "--quantize", "8da8w")),
 }

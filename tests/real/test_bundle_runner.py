@@ -1,0 +1,149 @@
+"""Real weights in C++: the runner's tokens are eager's, with and without speculation, in a batch, and from sound files.
+
+`test_gemma3.py` holds the Python session's 1,600 tokens to eager; the C++ runner must give the same ones. End-of-sequence
+is a token like any other here too: the bundles are copies whose manifest names none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from runtime_shims.native import operator_library_path
+from runtime_shims.reference.generation import generate
+from runtime_shims.reference.loading import open_session
+from tests.real.conftest import GgufModel
+from tests.real.exports import Exports, script
+from tests.real.greedy_driver import greedy_run
+from tests.real.oracle import first_difference, judge_decoder_only
+from tests.real.summary import Summary
+from tests.real.test_smollm2 import QUESTIONS, chat
+from tests.real.test_whisper import BECKETT, DICKENS, SECONDS
+from tests.runner.conftest import endless
+from tests.runner.runner import TOOL, Runner
+from tests.support.real import real_weights
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(operator_library_path() is None, reason="the C++ operator library is not installed"),
+]
+
+PROMPT = "In the spring of 1847, the surveyor Thomas Aldridge left the harbour of Bristol with"
+NEW_TOKENS = 1600
+PROBES = torch.arange(8)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Runner:
+    return Runner()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_are_made_side_by_side(exports: Exports) -> None:
+    exports.start((name, "fused") for name in ("gemma3", "gemma3-8da4w", "smollm2", "smollm2-8da4w", "whisper"))
+
+
+@pytest.fixture(scope="module")
+def gemma(exports: Exports) -> tuple[Path, Path]:
+    """The fp32 target and its 4-bit copy, both endless."""
+    return tuple(endless(exports.bundle(name, "fused").root) for name in ("gemma3", "gemma3-8da4w"))  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def prompt(gemma3: GgufModel) -> list[int]:
+    return gemma3[1](PROMPT).input_ids
+
+
+def test_1600_tokens_of_gemma_in_cpp_equal_eager_whatever_proposes(
+    runner: Runner, gemma: tuple[Path, Path], gemma3: GgufModel, prompt: list[int], summary: Summary
+) -> None:
+    target, draft = gemma
+    length = ("--max-new-tokens", NEW_TOKENS, "--no-verify")
+    plain = runner.answer(target, [prompt], *length)["generations"][0]["tokens"]
+    assert len(plain) == NEW_TOKENS
+    judged = judge_decoder_only(gemma3[0], prompt + plain, len(prompt), PROBES)
+    assert first_difference(judged.best.tolist(), plain) is None
+    for mode in (("--speculate", "prompt-lookup"), ("--speculate", "self", "--draft-bundle", draft, "--num-drafts", 4)):
+        found = runner.answer(target, [prompt], *length, *mode)
+        assert first_difference(plain, found["generations"][0]["tokens"]) is None, mode
+        counts = found["stats"]["speculation"]
+        summary.add(
+            "gemma3", f"C++, {mode[1]}", f"{NEW_TOKENS} tokens equal in {counts['rounds']} steps, "
+            f"{counts['accepted']} of {counts['evaluated']} drafts accepted",
+        )  # fmt: skip
+        assert counts["accepted"] > 100
+
+
+@pytest.mark.parametrize("drafts", [1, 2, 7])
+def test_any_number_of_drafts_gives_the_same_tokens(
+    runner: Runner, gemma: tuple[Path, Path], prompt: list[int], drafts: int
+) -> None:
+    target, draft = gemma
+    length = ("--max-new-tokens", 640, "--no-verify")
+    plain = runner.tokens(target, [prompt], *length)
+    for mode in (("prompt-lookup",), ("self", "--draft-bundle", draft)):
+        assert runner.tokens(target, [prompt], *length, "--speculate", *mode, "--num-drafts", drafts) == plain
+
+
+def test_plain_decoding_in_cpp_gives_the_tokens_of_the_python_session(
+    runner: Runner, gemma: tuple[Path, Path], exports: Exports, prompt: list[int]
+) -> None:
+    session = open_session(exports.bundle("gemma3", "fused"))
+    wanted = greedy_run(session, prompt, 300, PROBES).tokens
+    assert runner.tokens(gemma[0], [prompt], "--max-new-tokens", 300, "--no-verify") == [wanted]
+
+
+def test_four_chats_with_ragged_acceptance_equal_four_single_runs(
+    runner: Runner, exports: Exports, smollm2: GgufModel, summary: Summary
+) -> None:
+    target, draft = (exports.bundle(name, "fused") for name in ("smollm2", "smollm2-8da4w"))
+    rows = [chat(smollm2[1], question) for question in QUESTIONS]
+    mode = ("--max-new-tokens", 48, "--no-verify", "--speculate", "self", "--draft-bundle", draft.root)
+    together = runner.answer(target.root, rows, *mode)
+    found = [row["tokens"] for row in together["generations"]]
+    assert found == [runner.tokens(target.root, [row], *mode)[0] for row in rows]
+    assert found == [list(answer.tokens) for answer in generate(open_session(target), rows, max_new_tokens=48)]
+    lengths = together["stats"]["speculation"]["accepted_lengths"]
+    assert len([count for count in lengths if count]) > 2
+    summary.add("smollm2", "C++, self", f"four chats in one batch equal four runs, accepted lengths {lengths}")
+
+
+@pytest.mark.parametrize("mode", [(), ("--speculate", "prompt-lookup")], ids=["plain", "prompt-lookup"])
+def test_whisper_hears_wav_files_without_python(
+    runner: Runner, exports: Exports, mode: tuple[str, ...], summary: Summary
+) -> None:
+    bundle = exports.bundle("whisper", "fused")
+    files = [argument for path in real_weights().speech_wavs() for argument in ("--audio", path)]
+    ended = runner.answer(bundle.root, [], *files, "--audio-seconds", SECONDS, "--no-verify", *mode)
+    texts = [row["text"] for row in ended["generations"]]
+    assert texts[0] == BECKETT
+    assert texts[1].startswith(DICKENS)
+    python = [argument for path in real_weights().speech_wavs() for argument in ("--audio", str(path))]
+    assert [row["tokens"] for row in ended["generations"]] == _python_tokens(bundle.root, python)
+    summary.add("whisper", f"C++{', prompt-lookup' if mode else ''}", "two sound files in one batch, every token Python's")
+
+
+def _python_tokens(bundle: Path, files: list[str]) -> list[list[int]]:
+    command = [script("run-model"), "generate", str(bundle), *files, "--audio-seconds", f"{SECONDS:g}", "--json"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [row["tokens"] for row in json.loads(printed)["generations"]]
+
+
+def test_a_runner_copied_elsewhere_needs_nothing_of_the_source_tree(
+    runner: Runner, exports: Exports, tmp_path: Path
+) -> None:
+    copy = tmp_path / "bundle-runner"
+    shutil.copy(TOOL, copy)
+    bundle = exports.bundle("whisper", "fused")
+    wav = real_weights().speech_wavs()[0]
+    done = subprocess.run(
+        [copy, "--bundle", bundle.root, "--audio", wav, "--no-verify"],
+        capture_output=True, text=True, check=True, cwd=tmp_path, env={"PATH": os.defpath},
+    )  # fmt: skip
+    assert done.stdout.strip() == BECKETT.strip()

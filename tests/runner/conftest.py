@@ -1,0 +1,89 @@
+"""Bundles for the tests of bundle-runner, exported once: the trained small T5 with a quantized copy, and a windowed decoder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.pipeline import export_bundle
+from exporter.spec.recipe import Recipe
+from runtime_shims.native import operator_library_path
+from tests.runner.runner import TOOL, Runner
+from tests.support.small_t5 import LONGEST, SMALL_T5
+from tests.support.tiny_models import build
+
+if not TOOL.is_file() and os.environ.get("FIXED_CAPACITY_REQUIRE_NATIVE") != "1":
+    collect_ignore_glob = ["test_*.py"]  # no C++ compiler; where there is one, `make test-cpp` has built the tool
+
+
+def endless(bundle: Path) -> Path:
+    """A copy without an end-of-sequence token, so that rows run on and windows wrap."""
+    copy = bundle.with_name(f"endless-{bundle.name}")
+    if not copy.exists():
+        shutil.copytree(bundle, copy, copy_function=os.link)
+        edit(copy, lambda manifest: manifest["tokens"].update(eos=[]))
+    return copy
+
+
+def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a bundle's manifest, which may be a link to another's."""
+    path = bundle / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    change(manifest)
+    path.unlink()
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def runner() -> Runner:
+    return Runner()
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runner")
+
+
+def export(recipe: Recipe, target: Path) -> Path:
+    export_bundle(recipe, target)
+    return target
+
+
+@pytest.fixture(scope="session")
+def small_t5(shelf: Path) -> Path:
+    """Reverses strings; eight rows."""
+    limits = {"max_batch": 8, "max_enc": LONGEST + 1, "max_dec": LONGEST + 8, "max_draft": 4, "prefill_chunk": 2}
+    return export(Recipe(str(SMALL_T5), **limits), shelf / "t5.bundle")
+
+
+@pytest.fixture(scope="session")
+def small_t5_draft(shelf: Path) -> Path:
+    limits = {"max_batch": 8, "max_enc": LONGEST + 1, "max_dec": LONGEST + 8, "max_draft": 0, "prefill_chunk": 5}
+    return export(Recipe(str(SMALL_T5), quantize=_quantize(), **limits), shelf / "t5-draft.bundle")
+
+
+@pytest.fixture(scope="session")
+def gemma3(shelf: Path) -> Path:
+    """Two kinds of layers, a window of 8, random weights; four rows. It ends nowhere."""
+    build("gemma3").save_pretrained(shelf / "gemma3")
+    recipe = Recipe(str(shelf / "gemma3"), max_batch=4, max_dec=120, max_draft=7, prefill_chunk=5)
+    return endless(export(recipe, shelf / "gemma3.bundle"))
+
+
+@pytest.fixture(scope="session")
+def gemma3_draft(shelf: Path, gemma3: Path) -> Path:
+    recipe = Recipe(
+        str(shelf / "gemma3"), max_batch=4, max_dec=120, max_draft=0, prefill_chunk=9, quantize=_quantize()
+    )
+    return endless(export(recipe, shelf / "gemma3-draft.bundle"))
+
+
+def _quantize() -> str:
+    """Integer weights need our operators; without them a draft is the model itself."""
+    return "8da8w" if operator_library_path() is not None else "none"

@@ -1,0 +1,59 @@
+"""Starts bundle-runner, and Python's own runtime beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runtime_shims.cli import main
+
+TOOL = Path(
+    os.environ.get(
+        "FIXED_CAPACITY_RUNNER", Path(__file__).parents[2] / "build" / "dev" / "runtime_shims" / "cpp" / "bundle-runner"
+    )
+)
+"""Built by `make test-cpp`, with sanitizers."""
+Ids = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Runner:
+    """The C++ runner as a user starts it."""
+
+    def run(self, *arguments: object, **options: Any) -> Ended:
+        command = [str(TOOL), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", errors="replace", **options)
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def answer(self, bundle: Path, rows: Ids, *arguments: object) -> dict[str, Any]:
+        """What `--json` prints for rows of token ids."""
+        ended = self.run("--bundle", bundle, *flags(rows), *arguments, "--json")
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+    def tokens(self, bundle: Path, rows: Ids, *arguments: object) -> list[list[int]]:
+        return [row["tokens"] for row in self.answer(bundle, rows, *arguments)["generations"]]
+
+
+def flags(rows: Ids) -> list[str]:
+    return [text for row in rows for text in ("--ids", ",".join(map(str, row)))]
+
+
+def python_answer(capsys: Any, bundle: Path, rows: Ids, *arguments: object) -> dict[str, Any]:
+    """What `run-model generate` answers to the same."""
+    capsys.readouterr()
+    assert main(["generate", str(bundle), *flags(rows), *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)

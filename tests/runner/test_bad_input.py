@@ -1,0 +1,224 @@
+"""What bundle-runner refuses: one line on standard error, the right exit code, nothing on standard output, no crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runner.conftest import edit, endless
+from tests.runner.runner import TOOL, Runner
+
+USAGE, FAILED, INTERRUPTED = 2, 1, 130
+
+OPTIONS: list[tuple[tuple[str, ...], str]] = [
+    ((), "there is nothing to run; give one of --ids, --prompt, --audio or --batch"),
+    (("--ids", "5", "--prompt", "x"), "several kinds of input exclude each other"),
+    (("--ids", ""), "--ids holds no token id"),
+    (("--ids", "5,x"), '--ids holds "x", which is no token id'),
+    (("--ids", "5.0"), '--ids holds "5.0"'),
+    (("--ids", "99999999999999999999"), "which is no token id"),
+    (("--ids", "5,64"), "token id 64; ids are the integers 0..63"),
+    (("--ids", "-1"), "token id -1; ids are the integers"),
+    (("--ids", "5", "--max-new-tokens", "0"), '--max-new-tokens must be a whole number of at least 1, got "0"'),
+    (("--ids", "5", "--temperature", "hot"), '--temperature must be a number, got "hot"'),
+    (("--ids", "5", "--temperature", "-1"), "--temperature must be a number, 0 (the best token) or more"),
+    (("--ids", "5", "--top-k", "5"), "--top-k without --temperature changes nothing"),
+    (("--ids", "5", "--seed", "-1"), "--seed must be a whole number in 0.."),
+    (("--ids", "5", "--speculate", "magic"), "--speculate magic is unknown; use off, draft, prompt-lookup, self or auto"),
+    (("--ids", "5", "--speculate", "draft"), "--speculate draft needs the model that drafts; give --draft-bundle"),
+    (("--ids", "5", "--num-drafts", "2"), "--num-drafts needs --speculate draft, self or prompt-lookup"),
+    (("--ids", "5", "--threads", "0"), "--threads must be a whole number of at least 1"),
+    (("--ids", "5", "--backend", "cuda"), "this bundle has no 'cuda' program, it has xnnpack"),
+    (("--ids", "5", "--nonsense"), "--nonsense is no option of bundle-runner"),
+    (("--ids", "5", "extra"), "extra is no option; every input has one"),
+    (("--ids",), "--ids needs a value"),
+    (("--audio", "x.wav"), "the bundle is decoder_only and takes --ids, --prompt or --batch"),
+    (("--ids", "5", "--ids", "6", "--stream"), "--stream prints one row, 2 were given"),
+    (("--ids", "5", "--stop", ""), "--stop"),
+]
+TOO_MUCH: list[tuple[tuple[str, ...], str]] = [
+    (("--ids", ",".join(["5"] * 121)), "the prompt of row 0 has 121 tokens, the decoder holds at most 120 positions"),
+    (tuple(x for _ in range(5) for x in ("--ids", "5")), "5 rows were given, the bundle runs at most 4 at once"),
+    (
+        ("--ids", "5", "--speculate", "prompt-lookup", "--num-drafts", "8"),
+        "--num-drafts 8 is more than the 7 that the bundle verifies",
+    ),
+]
+
+
+def refused(ended: Any, code: int, part: str) -> None:
+    assert ended.code == code, (ended.code, ended.err)
+    assert part in ended.err
+    assert ended.err.startswith("bundle-runner: ")
+    assert ended.out == ""
+    assert "Sanitizer" not in ended.err
+
+
+@pytest.mark.parametrize(("arguments", "part"), OPTIONS, ids=[" ".join(given)[:40] or "nothing" for given, _ in OPTIONS])
+def test_a_wrong_option_is_refused_in_one_line(
+    runner: Runner, gemma3: Path, arguments: tuple[str, ...], part: str
+) -> None:
+    ended = runner.run("--bundle", gemma3, *arguments)
+    refused(ended, USAGE, part)
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("arguments", "part"), TOO_MUCH, ids=["prompt", "rows", "drafts"])
+def test_more_than_fits_is_refused_before_anything_runs(
+    runner: Runner, gemma3: Path, arguments: tuple[str, ...], part: str
+) -> None:
+    refused(runner.run("--bundle", gemma3, *arguments), FAILED, part)
+
+
+def test_a_bundle_must_be_given_and_be_one(runner: Runner, tmp_path: Path) -> None:
+    refused(runner.run("--ids", "5"), USAGE, "no bundle was given")
+    refused(runner.run("--bundle", tmp_path / "none", "--ids", "5"), FAILED, "there is no such directory")
+    refused(runner.run("--bundle", tmp_path, "--ids", "5"), FAILED, "there is no manifest.json in it")
+
+
+def test_ids_that_are_no_text_at_all_are_refused(runner: Runner, gemma3: Path) -> None:
+    ended = runner.run("--bundle", gemma3, "--ids", os.fsdecode(b"5,\xff\xfe"))
+    refused(ended, USAGE, "which is no token id")
+
+
+def test_a_batch_file_names_the_line_that_is_wrong(runner: Runner, gemma3: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    file.write_bytes(b"5 6\n7,\xff\n")
+    refused(runner.run("--bundle", gemma3, "--batch", file), USAGE, "line 2 holds")
+    file.write_bytes(b"\n\n")
+    refused(runner.run("--bundle", gemma3, "--batch", file), USAGE, "holds no row of ids")
+    refused(runner.run("--bundle", gemma3, "--batch", tmp_path / "none"), USAGE, "cannot be read")
+    refused(runner.run("--bundle", gemma3, "--batch", tmp_path), USAGE, "")
+
+
+Change = Callable[[dict[str, Any]], None]
+MANIFESTS: list[tuple[Change, str]] = [
+    (lambda manifest: manifest.update(format_version=99), "upgrade fixed-capacity or export the model again"),
+    (lambda manifest: manifest.update(extra=1), "extra: unknown key"),
+    (lambda manifest: manifest.pop("tokens"), "tokens: missing key"),
+    (lambda manifest: manifest["limits"].update(max_batch="4"), 'limits.max_batch: expected an integer >= 1, got "4"'),
+    (lambda manifest: manifest["files"][0].update(path="../../etc/passwd"), "expected a relative path"),
+]
+
+
+def copied(bundle: Path, target: Path) -> Path:
+    shutil.copytree(bundle, target)
+    return target
+
+
+@pytest.mark.parametrize(("change", "part"), MANIFESTS, ids=[part[:30] for _, part in MANIFESTS])
+def test_a_manifest_that_was_edited_is_refused(
+    runner: Runner, gemma3: Path, tmp_path: Path, change: Change, part: str
+) -> None:
+    bundle = copied(gemma3, tmp_path / "edited.bundle")
+    edit(bundle, change)
+    refused(runner.run("--bundle", bundle, "--ids", "5"), FAILED, part)
+
+
+def test_limits_that_agree_with_each_other_and_not_with_the_program_are_refused(
+    runner: Runner, gemma3: Path, tmp_path: Path
+) -> None:
+    bundle = copied(gemma3, tmp_path / "raised.bundle")
+
+    def raise_max_dec(manifest: dict[str, Any]) -> None:
+        """120 becomes 130 wherever it follows from --max-dec."""
+        grown = 0
+        for cache in manifest["caches"]:
+            if cache["kind"] == "full":
+                before = cache["size_bytes"]
+                cache["size_bytes"] = before // cache["slots"] * (cache["slots"] + 10)
+                cache["reach"], cache["slots"] = cache["reach"] + 10, cache["slots"] + 10
+                grown += cache["size_bytes"] - before
+        manifest["recipe"]["max_dec"] = manifest["limits"]["max_dec"] = 130
+        manifest["memory"]["cache_bytes"] += grown
+        manifest["memory"]["activation_bytes"] -= grown
+
+    edit(bundle, raise_max_dec)
+    refused(runner.run("--bundle", bundle, "--ids", "5"), FAILED, "the program holds")
+
+
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "emptied", "removed"])
+def test_a_damaged_program_is_refused_with_hashes_and_without(
+    runner: Runner, gemma3: Path, tmp_path: Path, damage: str
+) -> None:
+    bundle = copied(gemma3, tmp_path / "damaged.bundle")
+    program = bundle / "model.xnnpack.pte"
+    data = bytearray(program.read_bytes())
+    if damage == "flipped":
+        data[len(data) // 2] ^= 1
+    kept = {"flipped": data, "truncated": data[: len(data) // 2], "emptied": b""}.get(damage)
+    program.unlink()
+    if kept is not None:
+        program.write_bytes(kept)
+    refused(runner.run("--bundle", bundle, "--ids", "5"), FAILED, "model.xnnpack.pte")
+    if damage != "flipped":  # one bit of a weight is nothing that anybody could see without a hash
+        refused(runner.run("--bundle", bundle, "--ids", "5", "--no-verify"), FAILED, "model.xnnpack.pte")
+
+
+def test_a_program_whose_structure_is_damaged_is_refused_and_does_not_crash(
+    runner: Runner, gemma3: Path, tmp_path: Path
+) -> None:
+    bundle = copied(gemma3, tmp_path / "torn.bundle")
+    program = bundle / "model.xnnpack.pte"
+    whole = program.read_bytes()
+    for start in range(0, 4096, 512):
+        program.write_bytes(whole[:start] + bytes(512) + whole[start + 512 :])
+        ended = runner.run("--bundle", bundle, "--ids", "5", "--max-new-tokens", "2", "--no-verify")
+        assert ended.code in (0, FAILED), ended.err
+        assert "Sanitizer" not in ended.err
+
+
+def test_a_draft_of_another_vocabulary_is_refused(
+    runner: Runner, gemma3: Path, small_t5: Path, tmp_path: Path
+) -> None:
+    ended = runner.run("--bundle", gemma3, "--ids", "5", "--speculate", "draft", "--draft-bundle", small_t5)
+    refused(ended, USAGE, "cannot draft for")
+    assert "kind text_seq2seq instead of decoder_only" in ended.err
+    assert "vocabulary size" in ended.err
+
+
+def test_output_that_cannot_be_written_is_a_failure(gemma3: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with full.open("w") as nowhere:
+        command = [TOOL, "--bundle", gemma3, "--ids", "5", "--max-new-tokens", "3"]
+        done = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, check=False, text=True)
+    assert done.returncode == FAILED
+    assert "the output cannot be written" in done.stderr
+
+
+def test_an_interrupt_while_streaming_ends_the_run_with_what_there_is(gemma3: Path) -> None:
+    command = [TOOL, "--bundle", gemma3, "--ids", "5", "--stream", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        first = started.stdout.readline()
+        started.send_signal(signal.SIGINT)
+        rest, errors = started.communicate(timeout=60)
+    lines = (first + rest).strip().splitlines()
+    ended = json.loads(lines[-1])
+    if ended["stats"]["interrupted"]:  # the run may have been over already
+        assert started.returncode == INTERRUPTED
+        assert len(ended["generations"][0]["tokens"]) == len(lines) - 1
+    assert "Sanitizer" not in errors
+
+
+def test_help_names_every_option() -> None:
+    shown = subprocess.run([TOOL, "--help"], capture_output=True, check=True, text=True).stdout
+    for option in ("--bundle", "--ids", "--audio", "--batch", "--speculate", "--draft-bundle", "--stop", "--json"):
+        assert option in shown
+
+
+def test_endless_bundles_are_copies(gemma3: Path) -> None:
+    """The fixture's own control: the bundle it was made from still ends."""
+    original = gemma3.with_name(gemma3.name.removeprefix("endless-"))
+    assert json.loads((original / "manifest.json").read_text("utf-8"))["tokens"]["eos"]
+    assert endless(original) == gemma3

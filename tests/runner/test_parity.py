@@ -1,0 +1,126 @@
+"""bundle-runner over program files: Python's tokens, whatever proposes drafts, alone and in a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime_shims.contract.bundle_reader import read_bundle
+from tests.runner.runner import Runner, python_answer
+from tests.support.small_t5 import load, strings
+
+ROWS = [[5, 9, 12, 7, 30, 5, 9], [11], [3, 40, 41, 42, 3, 40, 41, 42, 17], [8, 8, 8]]
+SAMPLED = ("--temperature", "0.9", "--top-k", "20", "--top-p", "0.95", "--seed", "12")
+PENALIZED = ("--repetition-penalty", "1.3", "--no-repeat-ngram", "3", "--min-new-tokens", "9")
+LENGTH = ("--max-new-tokens", "80")
+
+
+@pytest.mark.parametrize("settings", [(), SAMPLED, PENALIZED, (*SAMPLED, *PENALIZED)], ids=str)
+@pytest.mark.parametrize("speculate", [(), ("--speculate", "prompt-lookup")], ids=str)
+def test_ragged_rows_through_wrapping_windows_equal_python(
+    runner: Runner, gemma3: Path, capsys: pytest.CaptureFixture[str], settings: tuple, speculate: tuple
+) -> None:
+    options = (*LENGTH, *settings, *speculate)
+    found, wanted = runner.answer(gemma3, ROWS, *options), python_answer(capsys, gemma3, ROWS, *options)
+    assert found["generations"] == wanted["generations"]
+    for count in ("rounds", "proposed", "accepted", "accepted_lengths", "corrections", "bonuses", "emitted"):
+        assert found["stats"]["speculation"][count] == wanted["stats"]["speculation"][count], count
+
+
+@pytest.mark.parametrize("settings", [(), SAMPLED], ids=str)
+@pytest.mark.parametrize("drafts", [1, 2, 4, 7])
+def test_a_draft_model_draws_and_is_judged_as_in_python(
+    runner: Runner, gemma3: Path, gemma3_draft: Path, capsys: pytest.CaptureFixture[str], settings: tuple, drafts: int
+) -> None:
+    options = (*LENGTH, *settings, "--speculate", "draft", "--draft-bundle", gemma3_draft, "--num-drafts", drafts)
+    found, wanted = runner.answer(gemma3, ROWS, *options), python_answer(capsys, gemma3, ROWS, *options)
+    assert found["generations"] == wanted["generations"]
+    assert found["stats"]["speculation"]["accepted_lengths"] == wanted["stats"]["speculation"]["accepted_lengths"]
+    assert found["stats"]["speculation"]["accepted"] > 0
+
+
+@pytest.mark.parametrize("mode", ["prompt-lookup", "draft", "self", "auto"])
+def test_greedy_speculation_gives_the_tokens_of_plain_decoding(
+    runner: Runner, gemma3: Path, gemma3_draft: Path, mode: str
+) -> None:
+    draft = () if mode == "prompt-lookup" else ("--draft-bundle", gemma3_draft)
+    found = runner.tokens(gemma3, ROWS, *LENGTH, "--speculate", mode, *draft)
+    assert found == runner.tokens(gemma3, ROWS, *LENGTH)
+
+
+def test_a_batch_equals_its_rows_alone(runner: Runner, gemma3: Path, gemma3_draft: Path) -> None:
+    options = (*LENGTH, "--speculate", "draft", "--draft-bundle", gemma3_draft)
+    together = runner.answer(gemma3, ROWS, *options)
+    alone = [runner.tokens(gemma3, [row], *options)[0] for row in ROWS]
+    assert [row["tokens"] for row in together["generations"]] == alone
+    assert len([count for count in together["stats"]["speculation"]["accepted_lengths"] if count]) > 2
+
+
+def test_the_trained_t5_reverses_eight_strings_of_mixed_lengths_in_one_batch(
+    runner: Runner, small_t5: Path, small_t5_draft: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer, texts = load()[1], strings(8, seed=21)
+    rows = [tokenizer(text).input_ids for text in texts]
+    assert len({len(row) for row in rows}) > 3
+    wanted = python_answer(capsys, small_t5, rows)
+    right = [tokenizer(text[::-1]).input_ids for text in texts]
+    modes: list[tuple[Any, ...]] = [
+        (),
+        ("--speculate", "prompt-lookup"),
+        ("--speculate", "self", "--draft-bundle", small_t5_draft),
+        ("--speculate", "auto", "--draft-bundle", small_t5_draft),
+    ]
+    for mode in modes:
+        found = runner.answer(small_t5, rows, *mode)
+        assert found["generations"] == wanted["generations"], mode
+        assert sum(row["tokens"] == want for row, want in zip(found["generations"], right, strict=True)) >= 7
+
+
+def test_many_rows_of_a_file_run_in_batches_with_random_streams_of_their_own(
+    runner: Runner, gemma3: Path, tmp_path: Path
+) -> None:
+    rows = [[number % 60 + 2, 7, 5] for number in range(11)]
+    file = tmp_path / "rows.txt"
+    file.write_text("\n".join(" ".join(map(str, row)) for row in rows) + "\n", encoding="utf-8")
+    ended = runner.run("--bundle", gemma3, "--batch", file, "--max-new-tokens", "12", *SAMPLED)
+    assert ended.code == 0, ended.err
+    lines = ended.out.strip().splitlines()
+    assert len(lines) == 11
+    assert len({line.split("] ")[1] for line in lines}) > 1
+
+
+def test_streamed_text_is_the_text(runner: Runner, small_t5: Path) -> None:
+    tokenizer = load()[1]
+    row = [tokenizer(strings(1, seed=3)[0]).input_ids]
+    whole = runner.answer(small_t5, row)["generations"][0]
+    streamed = runner.run("--bundle", small_t5, "--ids", ",".join(map(str, row[0])), "--stream")
+    assert streamed.code == 0
+    assert streamed.out == whole["text"] + "\n"
+    assert whole["text"] == tokenizer.decode(whole["tokens"], skip_special_tokens=True)
+
+
+def test_a_stop_string_ends_a_row_and_is_left_out(
+    runner: Runner, small_t5: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = load()[1]
+    row = [tokenizer(strings(1, seed=3)[0]).input_ids]
+    text = runner.answer(small_t5, row)["generations"][0]["text"]
+    stop = text[2:4]
+    found = runner.answer(small_t5, row, "--stop", stop, "--speculate", "prompt-lookup")["generations"][0]
+    assert (found["stop_reason"], found["text"]) == ("stop_string", text[: text.index(stop)])
+    assert found == python_answer(capsys, small_t5, row, "--stop", stop)["generations"][0]
+
+
+def test_the_manifest_of_a_bundle_is_shown_without_python(small_t5: Path, runner: Runner) -> None:
+    from subprocess import run
+
+    from tests.runner.runner import TOOL
+
+    shown = run([TOOL.with_name("bundle-inspect"), small_t5], capture_output=True, check=True, text=True).stdout
+    manifest = read_bundle(small_t5).manifest
+    assert f"planned {manifest.memory.planned_bytes / 1e6:.1f} MB" in shown
+    assert f"{manifest.source.parameter_count / 1e6:.1f} M parameters" in shown
+    for program in manifest.programs:
+        assert program.file in shown
