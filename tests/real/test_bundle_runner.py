@@ -1,7 +1,7 @@
 """Real weights in C++: the runner's tokens are eager's, with and without speculation, in a batch, and from sound files.
 
-`test_gemma3.py` holds the Python session's 1,600 tokens to eager; the C++ runner must give the same ones. End-of-sequence
-is a token like any other here too: the bundles are copies whose manifest names none.
+`test_gemma3.py` holds the Python session's 1,600 tokens to eager; the C++ runner must give the same ones. The end of a
+sequence is a token like any other here too: Gemma's bundles are copies whose manifest names none.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def test_whisper_hears_wav_files_without_python(
     assert texts[1].startswith(DICKENS)
     python = [argument for path in real_weights().speech_wavs() for argument in ("--audio", str(path))]
     assert [row["tokens"] for row in ended["generations"]] == _python_tokens(bundle.root, python)
-    summary.add("whisper", f"C++{', prompt-lookup' if mode else ''}", "two sound files in one batch, every token Python's")
+    name = "C++, prompt-lookup" if mode else "C++"
+    summary.add("whisper", name, "two sound files in one batch, every token Python's")
 
 
 def _python_tokens(bundle: Path, files: list[str]) -> list[list[int]]:

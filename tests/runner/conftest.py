@@ -1,4 +1,4 @@
-"""Bundles for the tests of bundle-runner, exported once: the trained small T5 with a quantized copy, and a windowed decoder."""
+"""Bundles for the tests of bundle-runner, exported once: the trained small T5, a windowed decoder, their drafts."""
 
 from __future__ import annotations
 

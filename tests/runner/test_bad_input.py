@@ -32,7 +32,7 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--ids", "5", "--temperature", "-1"), "--temperature must be a number, 0 (the best token) or more"),
     (("--ids", "5", "--top-k", "5"), "--top-k without --temperature changes nothing"),
     (("--ids", "5", "--seed", "-1"), "--seed must be a whole number in 0.."),
-    (("--ids", "5", "--speculate", "magic"), "--speculate magic is unknown; use off, draft, prompt-lookup, self or auto"),
+    (("--ids", "5", "--speculate", "magic"), "--speculate magic is unknown; use off, draft, prompt-lookup, self"),
     (("--ids", "5", "--speculate", "draft"), "--speculate draft needs the model that drafts; give --draft-bundle"),
     (("--ids", "5", "--num-drafts", "2"), "--num-drafts needs --speculate draft, self or prompt-lookup"),
     (("--ids", "5", "--threads", "0"), "--threads must be a whole number of at least 1"),
@@ -62,7 +62,9 @@ def refused(ended: Any, code: int, part: str) -> None:
     assert "Sanitizer" not in ended.err
 
 
-@pytest.mark.parametrize(("arguments", "part"), OPTIONS, ids=[" ".join(given)[:40] or "nothing" for given, _ in OPTIONS])
+@pytest.mark.parametrize(
+    ("arguments", "part"), OPTIONS, ids=[" ".join(given)[:40] or "nothing" for given, _ in OPTIONS]
+)
 def test_a_wrong_option_is_refused_in_one_line(
     runner: Runner, gemma3: Path, arguments: tuple[str, ...], part: str
 ) -> None:
