@@ -76,7 +76,7 @@ else
 endif
 
 # TASK: one of decode, seq2seq, speech, capacity, or several of them; BENCH_OPTIONS as `run.py --help` tells.
-bench: $(VENV)/.installed-bench
+bench: $(VENV)/.installed-bench runner
 	$(RUN)/python -W ignore -m tests.benchmarks.run $(TASK) $(BENCH_OPTIONS)
 
 $(VENV)/.foundation:

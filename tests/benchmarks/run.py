@@ -1,6 +1,6 @@
 """Benchmarks of our bundles and their rivals; `make bench` installs and runs everything.
 
-    python -m tests.benchmarks.run [decode seq2seq speech capacity quality] [--only PART] [--rounds 5] [--threads 2]
+    python -m tests.benchmarks.run [TASK ...] [--only PART] [--rounds 5] [--threads 2]
 
 Answers are compared before anything is timed. Then rivals take turns; times are medians over the rounds. A rival that
 cannot be installed, built or run is a row that says why. Reports (JSON) and plots (PNG) go to the results directory.
@@ -18,7 +18,7 @@ from rich.console import Console
 from tests.benchmarks.harness.environments import ROOT
 from tests.benchmarks.harness.settings import Settings
 
-TASKS = ("decode", "seq2seq", "speech", "capacity", "quality")
+TASKS = ("decode", "seq2seq", "speech", "capacity", "quality", "speculation")
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

@@ -1,0 +1,138 @@
+"""Speculation in bundle-runner on Gemma 3 270M: what it gains where text can be predicted, and costs where it cannot.
+
+For each text, the Python runtime and bundle-runner decode plainly, then bundle-runner with `--speculate auto`: prompt
+lookup, and a 4-bit copy of the model as draft. All must give the same tokens before any is timed. Then they take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from runtime_shims.contract.bundle_reader import Bundle
+from tests.benchmarks.harness.bundles import BundleShelf
+from tests.benchmarks.harness.checkpoints import dense_checkpoint
+from tests.benchmarks.harness.conditions import conditions
+from tests.benchmarks.harness.process import REPOSITORY
+from tests.benchmarks.harness.ratios import paired_ratio
+from tests.benchmarks.harness.settings import Settings
+from tests.benchmarks.speculation.prompts import PROMPTS
+from tests.real.exports import script
+
+RUNNER = REPOSITORY / "build" / "release" / "runtime_shims" / "cpp" / "bundle-runner"
+NEW_TOKENS = 200
+LIMITS = ("--max-dec", "1024", "--max-draft", "8")
+TARGETS = {"fp32": (), "8da8w": ("--quantize", "8da8w")}
+DRAFT = ("--quantize", "8da4w")
+
+
+@dataclass
+class Mode:
+    """One way to decode: a command without its prompt, and what its rounds took."""
+
+    name: str
+    command: tuple[str, ...]
+    rates: list[float] = field(default_factory=list)
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, prompt: list[int], threads: int) -> list[int]:
+        """Decode once; the new tokens."""
+        ids = ",".join(map(str, prompt))
+        options = ("--max-new-tokens", str(NEW_TOKENS), "--threads", str(threads), "--json")
+        command = [*self.command, "--ids", ids, *options]
+        answer = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        self.stats = answer["stats"]
+        self.rates.append(self.stats["decode_tokens_per_second"])
+        return answer["generations"][0]["tokens"]
+
+
+def run(settings: Settings) -> list[str]:
+    """Every target with every text; the faults found."""
+    if not RUNNER.is_file():
+        return [f"{RUNNER.name} is not built; run `make runner` first"]
+    checkpoint = str(dense_checkpoint("gemma3", settings.work))
+    shelf = BundleShelf(settings.work / "bundles", settings.reuse)
+    draft = shelf.bundle("gemma3-drafts", checkpoint, (*LIMITS, *DRAFT))
+    faults: list[str] = []
+    rows: list[dict[str, Any]] = []
+    for target, options in TARGETS.items():
+        bundle = shelf.bundle(f"gemma3-verifies-{target}", checkpoint, (*LIMITS, *options))
+        for kind, prompt in _prompts(checkpoint):
+            if not settings.wants(f"{target} {kind}"):
+                continue
+            modes = _modes(bundle, draft)
+            faults += _time(f"{target}, {kind}", modes, prompt, settings)
+            rows += [_row(target, kind, mode, modes[1]) for mode in modes]
+    settings.console.print(_table(rows))
+    report = {"rows": rows, "conditions": conditions(settings.threads, settings.rounds)}
+    settings.results.mkdir(parents=True, exist_ok=True)
+    (settings.results / "speculation.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return faults
+
+
+def _prompts(checkpoint: str) -> Iterator[tuple[str, list[int]]]:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    for kind, text in PROMPTS.items():
+        yield kind, tokenizer(text).input_ids
+
+
+def _modes(bundle: Bundle, draft: Bundle) -> list[Mode]:
+    root = str(bundle.root)
+    cpp = (str(RUNNER), "--bundle", root, "--no-verify")
+    return [
+        Mode("Python, plain", (script("run-model"), "generate", root, "--no-verify")),
+        Mode("C++, plain", cpp),
+        Mode("C++, auto, prompt lookup", (*cpp, "--speculate", "auto")),
+        Mode("C++, auto, 4-bit draft", (*cpp, "--speculate", "auto", "--draft-bundle", str(draft.root))),
+    ]
+
+
+def _time(name: str, modes: list[Mode], prompt: list[int], settings: Settings) -> list[str]:
+    settings.console.print(f"speculation, {name} ...", highlight=False)
+    wanted = modes[0].run(prompt, settings.threads)
+    differ = [mode.name for mode in modes[1:] if mode.run(prompt, settings.threads) != wanted]
+    for mode in modes:
+        mode.rates.clear()
+    for _ in range(settings.rounds):
+        for mode in modes:
+            mode.run(prompt, settings.threads)
+    return [f"{name}: the answer of {mode} differs" for mode in differ]
+
+
+def _row(target: str, kind: str, mode: Mode, plain: Mode) -> dict[str, Any]:
+    speculation = mode.stats["speculation"]
+    costs = {name: speculation[name] for name in ("verify_cost", "draft_cost") if name in speculation}
+    return {
+        "target": target,
+        "text": kind,
+        "mode": mode.name,
+        "tokens_per_second": median(mode.rates),
+        "against_plain": paired_ratio(mode.rates, plain.rates),
+        "rounds": speculation["rounds"],
+        "fallback_rounds": speculation["fallback_rounds"],
+        "accepted_lengths": speculation["accepted_lengths"],
+        **costs,
+        "all": asdict(mode)["rates"],
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    titles = ("target", "text", "", "tokens/s", "against plain", "rounds", "rounds with 0, 1, 2 ... drafts accepted")
+    out = Table(*titles, box=None)
+    for column in out.columns[3:6]:
+        column.justify = "right"
+    for row in rows:
+        out.add_row(
+            row["target"], row["text"], row["mode"], f"{row['tokens_per_second']:.1f}", f"{row['against_plain']:.2f}x",
+            str(row["rounds"]), " ".join(map(str, row["accepted_lengths"])),
+        )  # fmt: skip
+    return out
+
