@@ -37,6 +37,12 @@ def options_of(*apps: typer.Typer) -> set[str]:
     return {option for command in commands for parameter in command.params for option in (*parameter.opts, "--help")}
 
 
+def runner_options() -> set[str]:
+    """Every option of the C++ runner."""
+    source = text_of(ROOT / "runtime_shims" / "cpp" / "tools" / "options.cpp")
+    return {f"--{name}" for name in re.findall(r'^ +\{"([a-z-]+)", (?:no|required)_argument', source, re.MULTILINE)}
+
+
 def test_contributing_repeats_the_table_of_tolerances() -> None:
     text = text_of(ROOT / "CONTRIBUTING.md")
     rows = re.findall(r"^\| (float\w+|8 bits|features) \| (\w+) \| ([\d.e-]+) \| (.+) \|$", text, re.MULTILINE)
@@ -57,7 +63,7 @@ def test_every_file_that_is_named_exists(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_every_option_that_is_named_exists(name: str) -> None:
-    known = options_of(cli.make_app(), run_cli.make_app())
+    known = options_of(cli.make_app(), run_cli.make_app()) | runner_options()
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text_of(ROOT / name))) - known == set()
 
 
