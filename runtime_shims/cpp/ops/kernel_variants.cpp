@@ -3,7 +3,9 @@
 #if defined(FIXED_CAPACITY_X86_VARIANTS)
 #include <cpuid.h>
 #endif
-#if defined(FIXED_CAPACITY_ARM_VARIANTS)
+#if defined(FIXED_CAPACITY_ARM_VARIANTS) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(FIXED_CAPACITY_ARM_VARIANTS)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -61,6 +63,22 @@ bool supports_avxvnni() {
 }  // namespace
 #endif
 
+#if defined(FIXED_CAPACITY_ARM_VARIANTS)
+namespace {
+
+bool supports_dotprod() {
+#if defined(__APPLE__)
+  int answer = 0;
+  size_t size = sizeof(answer);
+  return sysctlbyname("hw.optional.arm.FEAT_DotProd", &answer, &size, nullptr, 0) == 0 && answer != 0;
+#else
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#endif
+}
+
+}  // namespace
+#endif
+
 SupportedVariants supported_variants() {
   SupportedVariants found;
   const auto add = [&found](const KernelVariant& variant) { found.items[found.count++] = variant; };
@@ -79,7 +97,7 @@ SupportedVariants supported_variants() {
   if (has_v3) add(FIXED_CAPACITY_ENTRY("x86-64-v3", x86_64_v3, x86_64_v3));
 #endif
 #if defined(FIXED_CAPACITY_ARM_VARIANTS)
-  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) add(FIXED_CAPACITY_ENTRY("arm+dotprod", baseline, arm_dotprod));
+  if (supports_dotprod()) add(FIXED_CAPACITY_ENTRY("arm+dotprod", baseline, arm_dotprod));
 #endif
   add(FIXED_CAPACITY_ENTRY("baseline", baseline, baseline));
   return found;

@@ -1,6 +1,7 @@
 // bundle-runner: decodes a bundle without Python. Arguments, output and signals are here and in the files beside it; all
 // else is the library.
 #include <atomic>
+#include <cinttypes>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -13,6 +14,7 @@
 #include "fixed_capacity/speculative.h"
 #include "fixed_capacity/words.h"
 #include "input.h"
+#include "kernel_variants.h"
 #include "output.h"
 
 namespace fixed_capacity {
@@ -169,6 +171,11 @@ int main(int count, char** arguments) {
   if (!options) return report_error("bundle-runner", options.error());
   if (options->wants_help) {
     std::fputs(runner_help(), stdout);
+    return finish_output("bundle-runner", kDone);
+  }
+  if (options->wants_version) {
+    std::printf("bundle-runner " FIXED_CAPACITY_RELEASE ", bundle format %" PRId64 ", kernels %s\n", kFormatVersion,
+                best_variant().name);
     return finish_output("bundle-runner", kDone);
   }
   std::signal(SIGINT, interrupt);

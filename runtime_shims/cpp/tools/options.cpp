@@ -17,7 +17,7 @@ constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 enum Option : int {
   kBundle = 1, kIds, kPrompt, kAudio, kBatch, kAudioStart, kAudioSeconds, kMaxNewTokens, kMinNewTokens, kTemperature,
   kTopK, kTopP, kMinP, kRepetitionPenalty, kNoRepeatNgram, kSeed, kStop, kSpeculate, kDraftBundle, kNumDrafts, kThreads,
-  kBackend, kStream, kStats, kJson, kNoVerify, kHelp,
+  kBackend, kStream, kStats, kJson, kNoVerify, kVersion, kHelp,
 };
 
 const option kOptions[] = {
@@ -47,6 +47,7 @@ const option kOptions[] = {
     {"stats", no_argument, nullptr, kStats},
     {"json", no_argument, nullptr, kJson},
     {"no-verify", no_argument, nullptr, kNoVerify},
+    {"version", no_argument, nullptr, kVersion},
     {"help", no_argument, nullptr, kHelp},
     {nullptr, 0, nullptr, 0},
 };
@@ -112,6 +113,7 @@ Status take(int option, const std::string& text, RunnerOptions& to) {
     case kStats: to.stats = true; return {};
     case kJson: to.as_json = true; return {};
     case kNoVerify: to.check_hashes = false; return {};
+    case kVersion: to.wants_version = true; return {};
     default: to.wants_help = true; return {};
   }
 }
@@ -169,7 +171,7 @@ Result<RunnerOptions> parse_options(int count, char** arguments) {
     if (found == '?') return refusal(ErrorCode::user_input, given, " is no option of bundle-runner; --help lists them");
     if (Status taken = take(found, optarg == nullptr ? "" : optarg, options); !taken) return taken.error();
   }
-  if (options.wants_help) return options;
+  if (options.wants_help || options.wants_version) return options;
   if (optind < count)
     return refusal(ErrorCode::user_input, arguments[optind], " is no option; every input has one, see --help");
   if (Status checked = check_together(options); !checked) return checked.error();
@@ -212,6 +214,7 @@ Output
   --stream                print tokens as they come
   --stats                 times, acceptance and memory on standard error
   --json                  one JSON object
+  --version               of this program and of bundles, and which kernels this processor runs
 )";
 }
 

@@ -28,7 +28,8 @@ struct RunnerOptions {
   std::optional<std::filesystem::path> draft_bundle;
   std::optional<int64_t> num_drafts, threads;
   std::optional<std::string> backend;
-  bool stream = false, stats = false, as_json = false, check_hashes = true, wants_help = false;
+  bool stream = false, stats = false, as_json = false, check_hashes = true, wants_help = false,
+       wants_version = false;
 };
 
 // Reads the arguments; nothing is opened. Refuses with what was given, what is allowed and what to change.
