@@ -30,4 +30,7 @@ PROMPTS = {
     "code editing": f"# Before:\n\n{_CODE}\n# After renaming the argument `limit` to `max_orders`:\n\ndef load_orders(",
     "free text": "The old lighthouse keeper had not spoken to anyone for eleven days when, on the twelfth, a boat",
 }
-"""What greedy decoding of a base model continues."""
+"""What a base model continues."""
+
+OPTIONS = {"free text": ("--temperature", "1", "--seed", "1847")}
+"""Greedy decoding of a small model soon repeats itself, and would be predictable: free text is drawn."""
