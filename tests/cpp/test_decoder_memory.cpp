@@ -73,7 +73,7 @@ TEST(no_round_of_speculation_allocates) {
   for (const SamplingSettings& settings : {SamplingSettings(), sampled()}) {
     PromptLookup lookup(toy_session(false).limits());
     Session draft_session = toy_session(true);
-    DraftModel draft(draft_session, settings, 4);
+    DraftModel draft(draft_session, settings, draft_session.manifest().tokens, 4);
     for (Proposer* proposer : {static_cast<Proposer*>(&lookup), static_cast<Proposer*>(&draft)}) {
       const Counter counter = decode(settings, proposer);
       CHECK(counter.rounds > 20 && counter.drafts > 10);

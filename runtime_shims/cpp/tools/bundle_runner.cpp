@@ -59,7 +59,7 @@ Status prepare(const Bundle& bundle, const RunnerOptions& options, int64_t rows,
                    " that the bundle verifies; lower it or export with a larger --max-draft");
   if (options.draft_bundle) {
     if (Status opened = open_draft(bundle, options, drafting); !opened) return opened;
-    drafting.proposer = std::make_unique<DraftModel>(*drafting.session, options.settings, most);
+    drafting.proposer = std::make_unique<DraftModel>(*drafting.session, options.settings, bundle.manifest.tokens, most);
   } else {
     drafting.proposer = std::make_unique<PromptLookup>(session.limits());
   }
