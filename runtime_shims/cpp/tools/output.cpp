@@ -102,18 +102,20 @@ TokenPrinter::TokenPrinter(const RunnerOptions& options, const Pieces* pieces, c
 
 void TokenPrinter::begin_batch(int64_t first_row, int64_t rows) {
   first_row_ = first_row;
-  streams_.clear();
-  if (pieces_ != nullptr) streams_.assign(static_cast<size_t>(rows), TextStream(*pieces_));
+  screens_.clear();
+  if (pieces_ != nullptr) screens_.assign(static_cast<size_t>(rows), {TextStream(*pieces_), TextGate(options_.stops)});
 }
 
 void TokenPrinter::on_token(int64_t row, int64_t token) {
   if (!options_.stream) return;
-  print(row, token, pieces_ == nullptr ? words(token, " ") : streams_[static_cast<size_t>(row)].push(token));
+  if (pieces_ == nullptr) return print(row, token, words(token, " "));
+  Screen& screen = screens_[static_cast<size_t>(row)];
+  print(row, token, screen.gate.push(screen.stream.push(token)));
 }
 
-void TokenPrinter::print(int64_t row, int64_t token, const std::string& text) {
+void TokenPrinter::print(int64_t row, std::optional<int64_t> token, const std::string& text) {
   if (options_.as_json) {
-    Json event = {{"row", first_row_ + row}, {"token", token}};
+    Json event = {{"row", first_row_ + row}, {"token", token ? Json(*token) : Json(nullptr)}};
     if (pieces_ != nullptr) event["text"] = text;
     std::printf("%s\n", dumped(event).c_str());
   } else {
@@ -123,19 +125,12 @@ void TokenPrinter::print(int64_t row, int64_t token, const std::string& text) {
 }
 
 void TokenPrinter::finish_batch() {
-  if (!options_.stream || options_.as_json) return;
-  for (TextStream& stream : streams_) {
-    const std::string rest = stream.finish();
-    std::fwrite(rest.data(), 1, rest.size(), stdout);
+  if (!options_.stream) return;
+  for (size_t row = 0; row < screens_.size(); ++row) {
+    const std::string rest = screens_[row].gate.push(screens_[row].stream.finish()) + screens_[row].gate.finish();
+    if (!rest.empty()) print(static_cast<int64_t>(row), std::nullopt, rest);
   }
-  std::printf("\n");
-}
-
-std::string cut_at_stops(std::string text, const std::vector<std::string>& stops) {
-  size_t end = text.size();
-  for (const std::string& stop : stops) end = std::min(end, text.find(stop));
-  text.resize(std::min(end, text.size()));
-  return text;
+  if (!options_.as_json) std::printf("\n");
 }
 
 void print_answers(const std::vector<Answer>& answers, const RunStats& stats, const RunReport& report,

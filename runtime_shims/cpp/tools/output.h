@@ -45,17 +45,20 @@ class TokenPrinter final : public DecodingListener {
   bool wants_to_stop() override { return interrupted_; }
 
  private:
-  void print(int64_t row, int64_t token, const std::string& text);
+  // A row's text on its way to the screen.
+  struct Screen {
+    TextStream stream;
+    TextGate gate;
+  };
+
+  void print(int64_t row, std::optional<int64_t> token, const std::string& text);
 
   const RunnerOptions& options_;
   const Pieces* pieces_;
   const std::atomic<bool>& interrupted_;
   int64_t first_row_ = 0;
-  std::vector<TextStream> streams_;
+  std::vector<Screen> screens_;
 };
-
-// The text of an answer up to the first stop string in it.
-std::string cut_at_stops(std::string text, const std::vector<std::string>& stops);
 
 void print_answers(const std::vector<Answer>& answers, const RunStats& stats, const RunReport& report,
                    const RunnerOptions& options);
