@@ -129,8 +129,7 @@ def _step_seconds(session: Session, rows: int, widest: int) -> Sequence[float]:
         widths = [width for width in range(1, widest + 1) if session.can_extend(0, width)]
         if not widths:
             raise UserInputError(
-                f"a bundle of {session.limits.max_dec} positions has no step to measure; "
-                f"export with a larger --max-dec"
+                f"a bundle of {session.limits.max_dec} positions has no step to measure; export with a larger --max-dec"
             )
         return [median_of(REPEATS, step_timer(session, [[0] * width] * rows)) for width in widths]
     finally:

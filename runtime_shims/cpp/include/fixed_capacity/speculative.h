@@ -51,7 +51,6 @@ class Decoder {
 
   std::span<const DecodingRow> rows() const { return std::span(rows_).first(live_rows_); }
   const RunStats& stats() const { return stats_; }
-  const Decoding& how() const { return how_; }
 
  private:
   void begin_rows(TokenRows prompts, Budgets budgets, int64_t first_row);
