@@ -82,6 +82,13 @@ TEST(no_round_of_speculation_allocates) {
   }
 }
 
+TEST(the_peak_is_that_of_this_process) {
+  constexpr size_t kBytes = 64 << 20;
+  const int64_t before = peak_rss_bytes();
+  const std::vector<char> used(kBytes, 1);
+  CHECK(before > 0 && peak_rss_bytes() >= static_cast<int64_t>(kBytes) && peak_rss_bytes() >= before);
+}
+
 TEST(an_allocation_would_have_been_counted) {
   const size_t before = allocations();
   { const std::vector<int> vector(10); }
