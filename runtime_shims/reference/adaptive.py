@@ -127,6 +127,10 @@ def _step_seconds(session: Session, rows: int, widest: int) -> Sequence[float]:
         session.begin([[0]] * rows, _scratch_source(session, rows))
         session.prefill()
         widths = [width for width in range(1, widest + 1) if session.can_extend(0, width)]
+        if not widths:
+            raise UserInputError(
+                f"a bundle of {session.limits.max_dec} positions has no step to measure; export with a larger --max-dec"
+            )
         return [median_of(REPEATS, step_timer(session, [[0] * width] * rows)) for width in widths]
     finally:
         session.end()

@@ -92,6 +92,9 @@ TEST(samples_of_every_format_are_read_and_channels_averaged) {
 TEST(what_is_no_sound_is_refused) {
   const Directory directory("fixed_capacity_sounds");
   CHECK(!read_wav(directory.path / "none.wav"));
+  const Result<Sound> folder = read_wav(directory.path);
+  CHECK(!folder.ok() && folder.error().message.ends_with("is a directory; give a WAV file"));
+  CHECK(!read_wav(written(directory, wav({1, 1, 16, 4'294'967'295}, "abcd"))));
   CHECK(!read_wav(written(directory, "")));
   CHECK(!read_wav(written(directory, "RIFF....WAVE")));
   CHECK(!read_wav(written(directory, std::string(5000, 'x'))));
@@ -133,6 +136,9 @@ TEST(a_waveform_is_followed_by_silence_and_never_cut_off) {
   const Result<std::vector<float>> padded = waveform(sound, 16000, 150);
   CHECK(padded.ok() && padded->size() == 150 && (*padded)[99] == 0.5F && (*padded)[100] == 0.0F);
   CHECK(!waveform(sound, 16000, 99));
+  const Sound fine{44100, std::vector<float>(44101, 0.5F)};  // a third of a sample more than a second at 16000
+  CHECK(waveform(fine, 16000, 16000).ok() && !waveform(fine, 16000, 15999));
+  CHECK(!waveform({1, std::vector<float>(1'000'000)}, 16000, 480000));  // 64 gigabytes, were it resampled first
 }
 
 }  // namespace fixed_capacity::testing

@@ -73,13 +73,20 @@ TEST(no_round_of_speculation_allocates) {
   for (const SamplingSettings& settings : {SamplingSettings(), sampled()}) {
     PromptLookup lookup(toy_session(false).limits());
     Session draft_session = toy_session(true);
-    DraftModel draft(draft_session, settings, 4);
+    DraftModel draft(draft_session, settings, draft_session.manifest().tokens, 4);
     for (Proposer* proposer : {static_cast<Proposer*>(&lookup), static_cast<Proposer*>(&draft)}) {
       const Counter counter = decode(settings, proposer);
       CHECK(counter.rounds > 20 && counter.drafts > 10);
       CHECK(counter.last == counter.first);
     }
   }
+}
+
+TEST(the_peak_is_that_of_this_process) {
+  constexpr size_t kBytes = 64 << 20;
+  const int64_t before = peak_rss_bytes();
+  const std::vector<char> used(kBytes, 1);
+  CHECK(before > 0 && peak_rss_bytes() >= static_cast<int64_t>(kBytes) && peak_rss_bytes() >= before);
 }
 
 TEST(an_allocation_would_have_been_counted) {

@@ -1,8 +1,9 @@
 // A session's refusals, and that a failed step is not forgotten.
+#include <limits>
 #include <string>
 
 #include "check.h"
-#include "fixed_capacity/session.h"
+#include "fixed_capacity/speculative.h"
 #include "toy_program.h"
 
 namespace fixed_capacity::testing {
@@ -99,6 +100,37 @@ TEST(a_failed_step_makes_every_verb_refuse_until_reset) {
   CHECK(refused(session.begin(rows_of({kOne})), ErrorCode::program_failed, "call reset() first"));
   CHECK(refused(session.rollback(0, 0), ErrorCode::program_failed, "call reset() first"));
   CHECK(session.reset().ok() && session.begin(rows_of({kOne})).ok() && session.prefill().ok());
+}
+
+TEST(sound_that_is_not_finite_or_of_another_length_is_refused) {
+  TokenRules rules;
+  rules.vocab_size = kToy.vocab;
+  Manifest manifest = toy_manifest({1, 8, 3, 4, 4, 5}, rules);
+  manifest.speech = Speech{16000, 3};
+  auto program = std::make_unique<FailingProgram>(manifest.limits, kNever);
+  Session session = std::move(Session::open(std::move(manifest), std::move(program))).value();
+  const std::vector<float> sound{0.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F};
+  CHECK(refused(session.features(sound, 1), ErrorCode::user_input, "values that are not finite"));
+  CHECK(refused(session.features(std::span(sound).first(2), 1), ErrorCode::user_input, "must have 3 samples"));
+}
+
+TEST(a_bundle_without_a_step_is_not_measured) {
+  Session one = session_of({1, 1, 0, 1, 1, std::nullopt}, kNever);
+  Session two = session_of({1, 2, 0, 1, 1, std::nullopt}, kNever);
+  CHECK(refused(measure(one, 1), ErrorCode::user_input, "a bundle of 1 positions has no step to measure"));
+  CHECK(one.rows() == 0);
+  const Result<SpeedModel> model = measure(two, 1);
+  CHECK(model.ok() && model->verify.size() == 1);
+}
+
+TEST(budgets_are_refused_before_anything_is_written) {
+  Session session = session_of({2, 8, 3, 4, 4, std::nullopt}, kNever);
+  Decoder decoder(session, {});
+  const std::optional<int64_t> budgets[] = {1, 0};
+  CHECK(refused(decoder.generate(rows_of({kOne}), {}, budgets), ErrorCode::user_input, "2 token budgets for 1"));
+  CHECK(refused(decoder.generate(rows_of({kOne, kOne}), {}, budgets), ErrorCode::user_input, "at least 1, got 0"));
+  CHECK(session.rows() == 0);
+  CHECK(decoder.generate(rows_of({kOne}), {}, std::span(budgets).first(1)).ok() && decoder.rows()[0].new_tokens() == 1);
 }
 
 TEST(prompts_longer_than_a_chunk_give_the_logits_of_one_pass) {

@@ -124,7 +124,8 @@ Json replay(const Json& given) {
   DraftModel* draft = nullptr;
   if (given.at("proposer") == "draft") {
     draft_session.emplace(session_of(given, given.at("draft_limits"), toy, true));
-    auto made = std::make_unique<DraftModel>(*draft_session, how.settings, session.limits().max_draft);
+    auto made = std::make_unique<DraftModel>(*draft_session, how.settings, session.manifest().tokens,
+                                             session.limits().max_draft);
     draft = made.get();
     proposer = std::move(made);
   } else if (given.at("proposer") == "prompt-lookup") {

@@ -84,6 +84,15 @@ def gemma3_draft(shelf: Path, gemma3: Path) -> Path:
     return endless(export(recipe, shelf / "gemma3-draft.bundle"))
 
 
+@pytest.fixture(scope="session")
+def narrow_draft(shelf: Path, gemma3: Path) -> Path:
+    """Two rows and half of the positions; other token rules than the target's."""
+    recipe = Recipe(str(shelf / "gemma3"), max_batch=2, max_dec=60, max_draft=0, prefill_chunk=3)
+    draft = endless(export(recipe, shelf / "narrow-draft.bundle"))
+    edit(draft, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
+    return draft
+
+
 def _quantize() -> str:
     """Integer weights need our operators; without them a draft is the model itself."""
     return "8da8w" if operator_library_path() is not None else "none"

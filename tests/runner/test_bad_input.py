@@ -43,14 +43,18 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--audio", "x.wav"), "the bundle is decoder_only and takes --ids, --prompt or --batch"),
     (("--ids", "5", "--ids", "6", "--stream"), "--stream prints one row, 2 were given"),
     (("--ids", "5", "--stop", ""), "--stop"),
+    (("--ids", "5", "--temp", "1"), "--temp is no option of bundle-runner"),
+    (("--ids", "5", "-xy"), "-x is no option of bundle-runner"),
+    (("--ids", "5", "--stats=1"), "--stats=1 is no option of bundle-runner"),
+    (("--ids", "5", "--speculate", "draft", "--num-drafts", "0"), "--num-drafts must be a whole number of at least 1"),
+    (
+        ("--ids", "5", "--speculate", "prompt-lookup", "--num-drafts", "8"),
+        "--num-drafts 8: the bundle verifies at most 7; export it with a larger --max-draft",
+    ),
 ]
 TOO_MUCH: list[tuple[tuple[str, ...], str]] = [
     (("--ids", ",".join(["5"] * 121)), "the prompt of row 0 has 121 tokens, the decoder holds at most 120 positions"),
     (tuple(x for _ in range(5) for x in ("--ids", "5")), "5 rows were given, the bundle runs at most 4 at once"),
-    (
-        ("--ids", "5", "--speculate", "prompt-lookup", "--num-drafts", "8"),
-        "--num-drafts 8 is more than the 7 that the bundle verifies",
-    ),
 ]
 
 
@@ -73,7 +77,7 @@ def test_a_wrong_option_is_refused_in_one_line(
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("arguments", "part"), TOO_MUCH, ids=["prompt", "rows", "drafts"])
+@pytest.mark.parametrize(("arguments", "part"), TOO_MUCH, ids=["prompt", "rows"])
 def test_more_than_fits_is_refused_before_anything_runs(
     runner: Runner, gemma3: Path, arguments: tuple[str, ...], part: str
 ) -> None:
@@ -98,7 +102,42 @@ def test_a_batch_file_names_the_line_that_is_wrong(runner: Runner, gemma3: Path,
     file.write_bytes(b"\n\n")
     refused(runner.run("--bundle", gemma3, "--batch", file), USAGE, "holds no row of ids")
     refused(runner.run("--bundle", gemma3, "--batch", tmp_path / "none"), USAGE, "cannot be read")
-    refused(runner.run("--bundle", gemma3, "--batch", tmp_path), USAGE, "")
+    refused(runner.run("--bundle", gemma3, "--batch", tmp_path), USAGE, "cannot be read")
+    refused(runner.run("--bundle", gemma3, "--batch", "/dev/zero"), USAGE, "line 1 is longer than 16777216 bytes")
+
+
+def fake_helper(directory: Path, script: str) -> dict[str, str]:
+    """The environment in which `run-model` is that shell script."""
+    helper = directory / "run-model"
+    helper.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    helper.chmod(0o755)
+    return {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+
+
+def test_all_prompts_become_ids_in_one_process(runner: Runner, gemma3: Path, tmp_path: Path) -> None:
+    helper = fake_helper(tmp_path, f'printf "%s\\n" "$@" >> {tmp_path}/given; echo 5,6; echo 7')
+    command = ("--bundle", gemma3, "--prompt", "-a b", "--prompt", "ü", "--max-new-tokens", "2", "--json")
+    ended = runner.run(*command, env=helper)
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["generations"]
+    assert [(row["input"], row["prompt_tokens"]) for row in found] == [("-a b", 2), ("ü", 1)]
+    given = (tmp_path / "given").read_text("utf-8").splitlines()
+    assert given == ["tokens", "--no-verify", "--prompt", "-a b", "--prompt", "ü", "--", str(gemma3)]
+
+
+@pytest.mark.parametrize(
+    ("script", "part"),
+    [
+        ("exit 2", "run-model tokens could not make ids of --prompt"),
+        ("echo 5; echo 6", "run-model tokens printed 2 rows for 1 prompts"),
+        ("echo hello", 'what run-model tokens printed holds "hello"'),
+    ],
+)
+def test_a_helper_that_fails_is_told_apart(
+    runner: Runner, gemma3: Path, tmp_path: Path, script: str, part: str
+) -> None:
+    helper = fake_helper(tmp_path, script)
+    refused(runner.run("--bundle", gemma3, "--prompt", "x", env=helper), USAGE, part)
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -187,6 +226,16 @@ def test_a_draft_of_another_vocabulary_is_refused(
     assert "vocabulary size" in ended.err
 
 
+def test_a_bundle_that_verifies_no_drafts_says_so(runner: Runner, gemma3_draft: Path) -> None:
+    ended = runner.run("--bundle", gemma3_draft, "--ids", "5", "--speculate", "prompt-lookup")
+    refused(ended, USAGE, "the bundle verifies no drafts; export it with --max-draft")
+
+
+def test_a_pool_of_threads_is_made_in_silence(runner: Runner, gemma3: Path) -> None:
+    ended = runner.run("--bundle", gemma3, "--ids", "5", "--max-new-tokens", "2", "--threads", "3")
+    assert (ended.code, ended.err) == (0, "")
+
+
 def test_output_that_cannot_be_written_is_a_failure(gemma3: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
@@ -196,6 +245,30 @@ def test_output_that_cannot_be_written_is_a_failure(gemma3: Path) -> None:
         done = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, check=False, text=True)
     assert done.returncode == FAILED
     assert "the output cannot be written" in done.stderr
+
+
+def test_a_reader_that_has_gone_is_a_failure(gemma3: Path) -> None:
+    command = [TOOL, "--bundle", gemma3, "--ids", "5", "--stream", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        started.stdout.close()
+        errors = started.stderr.read()
+    assert started.returncode == FAILED
+    assert "the output cannot be written" in errors
+
+
+def test_an_interrupt_before_the_first_token_ends_at_once(gemma3: Path, tmp_path: Path) -> None:
+    """While `run-model tokens` is waited for, which here takes its time and says when it has begun."""
+    helper = fake_helper(tmp_path, "touch begun; exec sleep 3 >&2")
+    command = [TOOL, "--bundle", gemma3.resolve(), "--prompt", "x"]
+    quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=helper, cwd=tmp_path, **quiet) as started:
+        while not (tmp_path / "begun").exists():
+            assert started.poll() is None
+        started.send_signal(signal.SIGTERM)
+        out, _ = started.communicate(timeout=60)
+    assert (started.returncode, out) == (INTERRUPTED, b"")
 
 
 def test_an_interrupt_while_streaming_ends_the_run_with_what_there_is(gemma3: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,27 @@ def test_a_draft_model_draws_and_is_judged_as_in_python(
     assert found["generations"] == wanted["generations"]
     assert found["stats"]["speculation"]["accepted_lengths"] == wanted["stats"]["speculation"]["accepted_lengths"]
     assert found["stats"]["speculation"]["accepted"] > 0
+
+
+@pytest.mark.parametrize("settings", [(), SAMPLED, PENALIZED], ids=str)
+def test_a_draft_of_fewer_rows_positions_and_other_rules_drafts_as_in_python(
+    runner: Runner, gemma3: Path, narrow_draft: Path, capsys: pytest.CaptureFixture[str], settings: tuple
+) -> None:
+    options = (*LENGTH, *settings, "--speculate", "draft", "--draft-bundle", narrow_draft)
+    found, wanted = runner.answer(gemma3, ROWS[:3], *options), python_answer(capsys, gemma3, ROWS[:3], *options)
+    assert found["generations"] == wanted["generations"]
+    ours, theirs = found["stats"], wanted["stats"]
+    assert ours["requests"] == theirs["requests"] == 2  # batches of as many rows as the draft takes
+    for key in ("mode", "num_drafts", "speed_model", "proposed", "acceptance", "accepted_lengths", "plain_tokens"):
+        assert ours["speculation"][key] == theirs["speculation"][key], key
+    assert ours["speculation"]["plain_tokens"] > 0  # behind the draft's last position
+
+
+def test_speeds_are_measured_with_a_draft_of_fewer_rows(runner: Runner, gemma3: Path, narrow_draft: Path) -> None:
+    options = (*LENGTH, "--speculate", "auto", "--draft-bundle", narrow_draft)
+    found = runner.answer(gemma3, ROWS, *options)
+    assert len(found["stats"]["speculation"]["speed_model"]["verify"]) == 8
+    assert [row["tokens"] for row in found["generations"]] == runner.tokens(gemma3, ROWS, *LENGTH)
 
 
 @pytest.mark.parametrize("mode", ["prompt-lookup", "draft", "self", "auto"])
@@ -111,6 +133,22 @@ def test_a_stop_string_ends_a_row_and_is_left_out(
     found = runner.answer(small_t5, row, "--stop", stop, "--speculate", "prompt-lookup")["generations"][0]
     assert (found["stop_reason"], found["text"]) == ("stop_string", text[: text.index(stop)])
     assert found == python_answer(capsys, small_t5, row, "--stop", stop)["generations"][0]
+
+
+@pytest.mark.parametrize("stop", [(), (2, 4)], ids=["to the end", "stopped"])
+def test_what_is_streamed_adds_up_to_the_answer(
+    runner: Runner, small_t5: Path, capsys: pytest.CaptureFixture[str], stop: tuple
+) -> None:
+    tokenizer = load()[1]
+    row = [tokenizer(strings(1, seed=3)[0]).input_ids]
+    text = runner.answer(small_t5, row)["generations"][0]["text"]
+    options = ("--stop", text[slice(*stop)]) if stop else ()
+    streamed = runner.run("--bundle", small_t5, "--ids", ",".join(map(str, row[0])), "--stream", "--json", *options)
+    *events, last = map(json.loads, streamed.out.splitlines())
+    answer = last["generations"][0]
+    assert answer == python_answer(capsys, small_t5, row, *options)["generations"][0]
+    assert "".join(event["text"] for event in events) == answer["text"]
+    assert [event["token"] for event in events if event["token"] is not None] == answer["tokens"]
 
 
 def test_the_manifest_of_a_bundle_is_shown_without_python(small_t5: Path, runner: Runner) -> None:

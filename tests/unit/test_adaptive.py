@@ -96,6 +96,13 @@ def test_a_bundle_of_few_positions_is_measured_as_far_as_it_goes() -> None:
     assert len(measure(session, 1).verify) == 3
 
 
+def test_a_bundle_without_a_step_is_not_measured() -> None:
+    session = history_session(BundleShape(max_dec=1, max_draft=0, prefill_chunk=1))[0]
+    with pytest.raises(UserInputError, match="a bundle of 1 positions has no step to measure"):
+        measure(session, 1)
+    assert session.rows == 0
+
+
 def test_a_session_in_use_is_not_measured() -> None:
     session, _ = history_session()
     session.begin([[3]])

@@ -66,6 +66,9 @@ Result<std::vector<double>> step_seconds(Session& session, int64_t rows, int64_t
     result.push_back(*seconds);
   }
   session.end();
+  if (result.empty())
+    return refusal(ErrorCode::user_input, "a bundle of ", session.limits().max_dec,
+                   " positions has no step to measure; export with a larger --max-dec");
   return result;
 }
 

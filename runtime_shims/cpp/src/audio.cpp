@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint16_t kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
 constexpr int64_t kMostBytes = int64_t{1} << 31;
+constexpr int64_t kMostRate = 384000;  // samples per second; a filter for more takes gigabytes
 
 // A little-endian number at `place`; the caller knows that it lies within the bytes.
 template <typename Number>
@@ -56,6 +57,9 @@ float sample_at(std::span<const uint8_t> bytes, size_t place, const Format& form
 }
 
 Result<std::vector<uint8_t>> contents(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return refusal(ErrorCode::user_input, path.string(), " is a directory; give a WAV file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = file ? static_cast<int64_t>(file.tellg()) : -1;
   if (size < 0) return refusal(ErrorCode::user_input, path.string(), " cannot be read; give a WAV file");
@@ -106,14 +110,15 @@ struct Filter {
     constexpr double kZeroCrossings = 48.0, kShape = 9.0;  // what does not fit the new rate is 90 dB down
     const double pass = std::min(1.0, static_cast<double>(up) / static_cast<double>(down)) * 0.97;
     const double half = kZeroCrossings / pass;
+    const double scale = pass / bessel(kShape);
     reach = static_cast<int64_t>(half) + 1;
     taps.resize(static_cast<size_t>(up * (2 * reach + 1)));
     for (int64_t phase = 0; phase < up; ++phase)
       for (int64_t offset = -reach; offset <= reach; ++offset) {
         const double distance = static_cast<double>(offset) - static_cast<double>(phase) / static_cast<double>(up);
         const double share = distance / half;
-        const double window = std::abs(share) < 1.0 ? bessel(kShape * std::sqrt(1.0 - share * share)) / bessel(kShape) : 0.0;
-        taps[static_cast<size_t>(phase * (2 * reach + 1) + offset + reach)] = sinc(distance * pass) * pass * window;
+        const double window = std::abs(share) < 1.0 ? bessel(kShape * std::sqrt(1.0 - share * share)) : 0.0;
+        taps[static_cast<size_t>(phase * (2 * reach + 1) + offset + reach)] = sinc(distance * pass) * scale * window;
       }
   }
 
@@ -148,6 +153,9 @@ Result<Sound> read_wav(const std::filesystem::path& path) {
   if (!format.is_known())
     return refusal(ErrorCode::user_input, path.string(), " holds samples of format ", format.code, " with ",
                    format.bits, " bits; PCM of 8 to 32 bits and floats of 32 or 64 are read");
+  if (format.rate > kMostRate)
+    return refusal(ErrorCode::user_input, path.string(), " has ", format.rate, " samples per second; at most ",
+                   kMostRate, " are read");
   Sound sound{format.rate, mixed(data, format)};
   if (sound.samples.empty()) return refusal(ErrorCode::user_input, path.string(), " holds no sound");
   return sound;
@@ -161,10 +169,10 @@ Result<Sound> cut(Sound sound, const AudioCut& part) {
                    " seconds");
   if (part.seconds && !(*part.seconds > 0.0))
     return refusal(ErrorCode::user_input, "--audio-seconds ", *part.seconds, " is not allowed; give a time above 0");
-  const auto first = static_cast<size_t>(std::llround(part.start * rate));
+  const auto first = static_cast<size_t>(std::rint(part.start * rate));  // as Python rounds
   size_t count = sound.samples.size() - std::min(first, sound.samples.size());
   if (part.seconds && *part.seconds * rate < static_cast<double>(count))
-    count = static_cast<size_t>(std::llround(*part.seconds * rate));
+    count = static_cast<size_t>(std::rint(*part.seconds * rate));
   std::vector<float> kept(sound.samples.begin() + static_cast<std::ptrdiff_t>(first),
                           sound.samples.begin() + static_cast<std::ptrdiff_t>(first + count));
   if (kept.empty()) return refusal(ErrorCode::user_input, "the part of the recording asked for holds no sample");
@@ -174,7 +182,8 @@ Result<Sound> cut(Sound sound, const AudioCut& part) {
 std::vector<float> resample(std::span<const float> samples, int64_t from_rate, int64_t to_rate) {
   if (from_rate == to_rate) return {samples.begin(), samples.end()};
   const Filter filter(from_rate, to_rate);
-  const auto count = static_cast<int64_t>(samples.size()), out_count = (count * filter.up + filter.down - 1) / filter.down;
+  const auto count = static_cast<int64_t>(samples.size());
+  const int64_t out_count = (count * filter.up + filter.down - 1) / filter.down;
   std::vector<float> result(static_cast<size_t>(out_count));
   for (int64_t index = 0; index < out_count; ++index) {
     const int64_t centre = index * filter.down / filter.up;
@@ -190,12 +199,12 @@ std::vector<float> resample(std::span<const float> samples, int64_t from_rate, i
 }
 
 Result<std::vector<float>> waveform(const Sound& sound, int64_t sampling_rate, int64_t count) {
+  const auto to_rate = static_cast<double>(sampling_rate);
+  const double seconds = static_cast<double>(sound.samples.size()) / static_cast<double>(sound.sampling_rate);
+  if (std::rint(seconds * to_rate) > static_cast<double>(count))
+    return refusal(ErrorCode::user_input, "the recording has ", seconds, " seconds, the model takes ",
+                   static_cast<double>(count) / to_rate, "; choose a part with --audio-start and --audio-seconds");
   std::vector<float> samples = resample(sound.samples, sound.sampling_rate, sampling_rate);
-  if (static_cast<int64_t>(samples.size()) > count)
-    return refusal(ErrorCode::user_input, "the recording has ", static_cast<double>(samples.size()) /
-                   static_cast<double>(sampling_rate), " seconds, the model takes ",
-                   static_cast<double>(count) / static_cast<double>(sampling_rate),
-                   "; choose a part with --audio-start and --audio-seconds");
   samples.resize(static_cast<size_t>(count), 0.0F);
   return samples;
 }

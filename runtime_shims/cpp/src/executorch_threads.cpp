@@ -21,7 +21,7 @@ namespace fixed_capacity {
 Status set_runtime_threads(int64_t count) {
   if (count < 1 || count > 1024)
     return refusal(ErrorCode::user_input, "--threads must be within 1..1024, got ", count);
-  keep_executorch_log();
+  keep_executorch_log();  // the pool looks at the processor, and tells about it
   auto* pool = executorch::extension::threadpool::get_threadpool();
   if (pool == nullptr || !pool->_unsafe_reset_threadpool(static_cast<uint32_t>(count)))
     return refusal(ErrorCode::unsupported_setting, "ExecuTorch cannot make a pool of ", count,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "files.h"
 #include "fixed_capacity/words.h"
@@ -97,7 +98,7 @@ std::string Pieces::decode(TokenRow tokens) const {
   std::string text;
   for (const int64_t token : tokens) text += bytes_of(token, false);
   if (strip_leading_space_ && text.starts_with(' ')) text.erase(0, 1);
-  return text;
+  return with_replacements(text);
 }
 
 Result<Pieces> Pieces::from_json(std::string_view text, int64_t vocab_size) {
@@ -144,11 +145,11 @@ std::string TextStream::push(int64_t token) {
   has_text_ = has_text_ || !piece.empty() || !pieces_->bytes_of(token, false).empty();
   held_ += piece;
   const size_t keep = unfinished(held_);
-  std::string shown = held_.substr(0, held_.size() - keep);
+  std::string shown = with_replacements(std::string_view(held_).substr(0, held_.size() - keep));
   held_.erase(0, held_.size() - keep);
   return shown;
 }
 
-std::string TextStream::finish() { return std::exchange(held_, std::string()); }
+std::string TextStream::finish() { return with_replacements(std::exchange(held_, std::string())); }
 
 }  // namespace fixed_capacity

@@ -34,8 +34,8 @@ Status PromptLookup::propose(std::span<const DecodingRow> rows, std::span<const 
 // Drafts are never indexed, so there is nothing to forget.
 Status PromptLookup::commit(std::span<const DecodingRow>) { return {}; }
 
-DraftModel::DraftModel(Session& session, const SamplingSettings& settings, int64_t max_draft)
-    : session_(session), chooser_(settings, session.manifest().tokens), max_draft_(max_draft) {
+DraftModel::DraftModel(Session& session, const SamplingSettings& settings, const TokenRules& rules, int64_t max_draft)
+    : session_(session), chooser_(settings, rules), max_draft_(max_draft) {
   const Manifest& manifest = session.manifest();
   drafts_.resize(static_cast<size_t>(manifest.limits.max_batch));
   unwritten_.resize(drafts_.size());

@@ -1,8 +1,10 @@
 #include "fixed_capacity/session.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fixed_capacity/words.h"
+#include "guarded.h"
 
 namespace fixed_capacity {
 namespace {
@@ -20,9 +22,11 @@ Result<SequenceCursor> cursor_of(const Manifest& manifest) {
 }  // namespace
 
 Result<Session> Session::open(Manifest manifest, std::unique_ptr<Program> program) {
-  Result<SequenceCursor> cursor = cursor_of(manifest);
-  if (!cursor) return cursor.error();
-  return Session(std::move(manifest), std::move(program), std::move(cursor).value());
+  return guarded("a session", [&]() -> Result<Session> {
+    Result<SequenceCursor> cursor = cursor_of(manifest);
+    if (!cursor) return cursor.error();
+    return Session(std::move(manifest), std::move(program), std::move(cursor).value());
+  });
 }
 
 Session::Session(Manifest manifest, std::unique_ptr<Program> program, SequenceCursor cursor)
@@ -54,6 +58,8 @@ Result<std::vector<float>> Session::features(std::span<const float> waveforms, i
   if (static_cast<int64_t>(waveforms.size()) != rows * manifest_.speech->samples)
     return refusal(ErrorCode::user_input, "a recording must have ", manifest_.speech->samples, " samples; ",
                    waveforms.size(), " were given for ", rows);
+  if (!std::all_of(waveforms.begin(), waveforms.end(), [](float sample) { return std::isfinite(sample); }))
+    return refusal(ErrorCode::user_input, "the sound holds values that are not finite; check the audio");
   const Result<std::span<const float>> made = program_->features(waveforms, rows);
   if (!made) return failed(made.error());
   return std::vector<float>(made->begin(), made->end());
@@ -138,7 +144,8 @@ void Session::forget_request() {
   prompts_pending_ = false;
   prompts_.clear();
   enc_lengths_.clear();
-  for (int64_t row = 0; row < manifest_.limits.max_batch; ++row) (void)cursor_.clear(row);  // rows of a cursor can always be cleared
+  for (int64_t row = 0; row < manifest_.limits.max_batch; ++row)
+    (void)cursor_.clear(row);  // a row that there is can always be cleared
 }
 
 Status Session::encode(const Source& source) {
@@ -189,7 +196,8 @@ Status Session::check_step(TokenRows tokens_per_row, std::optional<int64_t> wide
 Status Session::check_step_row(int64_t row, TokenRow tokens, std::optional<int64_t> widest) const {
   const auto count = static_cast<int64_t>(tokens.size());
   if (widest && count > *widest)
-    return refusal(ErrorCode::capacity_exceeded, "row ", row, ": a step of ", count, " tokens, at most ", *widest, " get logits; export with a larger --max-draft");
+    return refusal(ErrorCode::capacity_exceeded, "row ", row, ": a step of ", count, " tokens, at most ", *widest,
+                   " get logits; export with a larger --max-draft");
   if (count > cursor_.room(row))
     return refusal(ErrorCode::capacity_exceeded, "row ", row, " holds ", cursor_.length(row),
                    " tokens and cannot take ", count, " more: the capacity is ", manifest_.limits.max_dec,

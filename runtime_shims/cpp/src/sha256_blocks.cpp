@@ -6,10 +6,13 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
-#elif defined(__aarch64__) && defined(__linux__) && (!defined(__clang__) || __clang_major__ >= 16)
+#elif defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16)  // older ones know them by -march only
+#define FIXED_CAPACITY_ARM64
 #include <arm_neon.h>
+#if defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#endif
 #endif
 
 namespace fixed_capacity {
@@ -64,8 +67,8 @@ void plain_blocks(Sha256State& state, const unsigned char* blocks, size_t count)
   for (; count > 0; --count, blocks += 64) take_block(state, blocks);
 }
 
-// Both families of instructions do four rounds on a vector of four words of the schedule, and have two instructions that
-// make the vector sixteen words later.
+// Both families of instructions do four rounds on a vector of four words of the schedule, and make the vector sixteen
+// words later by two instructions.
 
 #if defined(__x86_64__)
 
@@ -128,7 +131,7 @@ bool has_instructions() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx >> 29 & 1) != 0;
 }
 
-#elif defined(__aarch64__) && defined(__linux__) && (!defined(__clang__) || __clang_major__ >= 16)
+#elif defined(FIXED_CAPACITY_ARM64)
 
 #if defined(__clang__)
 #define FIXED_CAPACITY_SHA __attribute__((target("sha2")))
@@ -156,7 +159,8 @@ FIXED_CAPACITY_SHA void fast_blocks(Sha256State& state, const unsigned char* blo
   Halves held{vld1q_u32(&state[0]), vld1q_u32(&state[4])};
   for (; count > 0; --count, blocks += 64) {
     const Halves before = held;
-    uint32x4_t w0 = words_at(blocks), w1 = words_at(blocks + 16), w2 = words_at(blocks + 32), w3 = words_at(blocks + 48);
+    uint32x4_t w0 = words_at(blocks), w1 = words_at(blocks + 16);
+    uint32x4_t w2 = words_at(blocks + 32), w3 = words_at(blocks + 48);
     for (size_t first = 0;; first += 16) {
       four_rounds(held, w0, first);
       four_rounds(held, w1, first + 4);
@@ -174,7 +178,15 @@ FIXED_CAPACITY_SHA void fast_blocks(Sha256State& state, const unsigned char* blo
   vst1q_u32(&state[4], held.efgh);
 }
 
-bool has_instructions() { return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0; }
+bool has_instructions() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0;
+#elif defined(__APPLE__)
+  return true;  // all of Apple's 64-bit processors
+#else
+  return false;
+#endif
+}
 
 #endif
 

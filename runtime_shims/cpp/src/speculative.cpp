@@ -5,6 +5,19 @@
 #include "fixed_capacity/words.h"
 
 namespace fixed_capacity {
+namespace {
+
+Status check_budgets(Budgets budgets, size_t prompts) {
+  if (!budgets.empty() && budgets.size() != prompts)
+    return refusal(ErrorCode::user_input, budgets.size(), " token budgets for ", prompts,
+                   " prompts; give one, or one per prompt");
+  for (const std::optional<int64_t>& budget : budgets)
+    if (budget && *budget < 1)
+      return refusal(ErrorCode::user_input, "--max-new-tokens must be a whole number of at least 1, got ", *budget);
+  return {};
+}
+
+}  // namespace
 
 Decoder::Decoder(Session& session, Decoding how)
     : session_(session),
@@ -20,12 +33,12 @@ Decoder::Decoder(Session& session, Decoding how)
   outcomes_.resize(most);
 }
 
-Status Decoder::generate(TokenRows prompts, const Source& source, std::span<const std::optional<int64_t>> budgets,
-                         int64_t first_row) {
+Status Decoder::generate(TokenRows prompts, const Source& source, Budgets budgets, int64_t first_row) {
   Watch watch;
   live_rows_ = 0;
+  if (Status checked = check_budgets(budgets, prompts.size()); !checked) return checked;
   if (Status begun = session_.begin(prompts, source); !begun) return begun;
-  if (Status begun = begin(prompts, budgets, first_row); !begun) return begun;
+  begin_rows(prompts, budgets, first_row);
   stats_.encode_seconds += watch.lap();
   if (how_.proposer != nullptr)
     if (Status begun = how_.proposer->begin(rows(), source, first_row); !begun) return begun;
@@ -49,10 +62,7 @@ Status Decoder::generate(TokenRows prompts, const Source& source, std::span<cons
   return decoded;
 }
 
-Status Decoder::begin(TokenRows prompts, std::span<const std::optional<int64_t>> budgets, int64_t first_row) {
-  if (!budgets.empty() && budgets.size() != prompts.size())
-    return refusal(ErrorCode::user_input, budgets.size(), " token budgets for ", prompts.size(),
-                   " prompts; give one, or one per prompt");
+void Decoder::begin_rows(TokenRows prompts, Budgets budgets, int64_t first_row) {
   const std::optional<int64_t> bundle = session_.manifest().generation.max_new_tokens;
   for (size_t row = 0; row < prompts.size(); ++row) {
     std::optional<int64_t> budget = how_.settings.max_new_tokens ? how_.settings.max_new_tokens : bundle;
@@ -61,7 +71,6 @@ Status Decoder::begin(TokenRows prompts, std::span<const std::optional<int64_t>>
     rows_[row].begin(prompts[row], budget, RandomStream::of_target(how_.settings.seed, number), how_.stops);
   }
   live_rows_ = prompts.size();
-  return {};
 }
 
 Status Decoder::decode() {

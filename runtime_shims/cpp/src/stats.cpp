@@ -3,6 +3,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string>
 
 namespace fixed_capacity {
 
@@ -21,11 +24,23 @@ void RunStats::record(std::span<const RowRound> outcomes) {
   }
 }
 
-double rate(int64_t count, double seconds) {
-  return seconds > 0.0 && count > 0 ? static_cast<double>(count) / seconds : 0.0;
+std::optional<double> rate(int64_t count, double seconds) {
+  if (seconds <= 0.0 || count <= 0) return std::nullopt;
+  return static_cast<double>(count) / seconds;
 }
 
+// On Linux `getrusage` starts from the memory of the process that started this one, so the kernel's own high-water mark
+// is read instead where there is one.
 int64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view kName = "VmHWM:";
+    if (!line.starts_with(kName)) continue;
+    const size_t digits = line.find_first_of("0123456789", kName.size());
+    int64_t kilobytes = 0;
+    if (digits != line.npos) std::from_chars(&line[digits], line.data() + line.size(), kilobytes);
+    return kilobytes * 1024;
+  }
   rusage used{};
   if (getrusage(RUSAGE_SELF, &used) != 0) return 0;
 #if defined(__APPLE__)

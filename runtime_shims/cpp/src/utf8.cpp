@@ -20,6 +20,18 @@ std::optional<Form> form_of(unsigned first) {
 
 unsigned byte_at(std::string_view text, size_t index) { return static_cast<unsigned char>(text[index]); }
 
+// Whether some bytes would make a character of `start`.
+bool begins_character(std::string_view start) {
+  const std::optional<Form> form = form_of(byte_at(start, 0));
+  if (!form) return false;
+  for (const char filler : {'\x80', '\xBF'}) {
+    std::string whole(start);
+    whole.resize(form->bytes, filler);
+    if (first_character(whole).bytes > 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Character first_character(std::string_view text) {
@@ -44,6 +56,21 @@ std::optional<size_t> first_wrong_byte(std::string_view text) {
     index += bytes;
   }
   return std::nullopt;
+}
+
+std::string with_replacements(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    size_t bytes = first_character(text).bytes;
+    if (bytes > 0) {
+      result += text.substr(0, bytes);
+    } else {
+      for (bytes = 1; bytes < text.size() && begins_character(text.substr(0, bytes + 1));) ++bytes;
+      result += "\xEF\xBF\xBD";
+    }
+    text.remove_prefix(bytes);
+  }
+  return result;
 }
 
 size_t count_characters(std::string_view text) {

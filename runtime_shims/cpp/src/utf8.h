@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace fixed_capacity {
@@ -18,6 +19,9 @@ Character first_character(std::string_view text);
 
 // Where the first byte lies that begins no character; nothing if there is none.
 std::optional<size_t> first_wrong_byte(std::string_view text);
+
+// `text` with U+FFFD for what is no character: one for each longest beginning of a character, as Python puts them.
+std::string with_replacements(std::string_view text);
 
 // How many characters a text holds that has no wrong byte.
 size_t count_characters(std::string_view text);

@@ -1,5 +1,8 @@
-// bundle-runner: decodes a bundle without Python. Arguments, output and signals are here and in the files beside it; all
-// else is the library.
+// bundle-runner: decodes a bundle without Python. Arguments, output and signals are here and in the files beside it;
+// all else is the library.
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cinttypes>
 #include <csignal>
@@ -20,9 +23,13 @@
 namespace fixed_capacity {
 namespace {
 
-std::atomic<bool> interrupted{false};
+std::atomic<bool> decoding{false}, interrupted{false};
 
-void interrupt(int) { interrupted = true; }
+// While tokens come, the first interrupt ends the run with what there is. Any other one ends it at once: reading and
+// checking files takes a while, and leaves nothing behind.
+void interrupt(int) {
+  if (!decoding || interrupted.exchange(true)) _exit(kInterrupted);
+}
 
 // A session over a bundle's program.
 Result<Session> open_session(const Bundle& bundle, const std::optional<std::string>& backend) {
@@ -42,26 +49,33 @@ struct Drafting {
   AdaptiveDrafts* adaptive = nullptr;
 };
 
-Status open_draft(const Bundle& target, const RunnerOptions& options, Drafting& drafting) {
+// Refuses more drafts than the bundle verifies, and a draft bundle that cannot draft for it. No program is loaded yet.
+Status read_draft(const Bundle& target, const RunnerOptions& options, Drafting& drafting) {
+  if (options.speculate == Speculate::off) return {};
+  const int64_t most = target.manifest.limits.max_draft;
+  if (most == 0)
+    return refusal(ErrorCode::user_input, "the bundle verifies no drafts; export it with --max-draft");
+  if (options.num_drafts && *options.num_drafts > most)
+    return refusal(ErrorCode::user_input, "--num-drafts ", *options.num_drafts, ": the bundle verifies at most ", most,
+                   "; export it with a larger --max-draft");
+  if (!options.draft_bundle) return {};
   Result<Bundle> bundle = read_bundle(*options.draft_bundle, options.check_hashes);
   if (!bundle) return bundle.error();
   if (Status fits = check_draft_bundle(target, *bundle); !fits) return fits;
   drafting.bundle = std::move(bundle).value();
-  Result<Session> session = open_session(*drafting.bundle, std::nullopt);
-  if (!session) return session.error();
-  drafting.session.emplace(std::move(session).value());
   return {};
 }
 
-Status prepare(const Bundle& bundle, const RunnerOptions& options, int64_t rows, Session& session, Drafting& drafting) {
+// Loads the draft model, and measures speeds if asked to. `rows` is the size of a batch.
+Status open_drafting(const RunnerOptions& options, int64_t rows, Session& session, Drafting& drafting) {
   if (options.speculate == Speculate::off) return {};
   const int64_t most = session.limits().max_draft;
-  if (options.num_drafts && *options.num_drafts > most)
-    return refusal(ErrorCode::capacity_exceeded, "--num-drafts ", *options.num_drafts, " is more than the ", most,
-                   " that the bundle verifies; lower it or export with a larger --max-draft");
-  if (options.draft_bundle) {
-    if (Status opened = open_draft(bundle, options, drafting); !opened) return opened;
-    drafting.proposer = std::make_unique<DraftModel>(*drafting.session, options.settings, most);
+  if (drafting.bundle) {
+    Result<Session> opened = open_session(*drafting.bundle, std::nullopt);
+    if (!opened) return opened.error();
+    drafting.session.emplace(std::move(opened).value());
+    drafting.proposer =
+        std::make_unique<DraftModel>(*drafting.session, options.settings, session.manifest().tokens, most);
   } else {
     drafting.proposer = std::make_unique<PromptLookup>(session.limits());
   }
@@ -75,6 +89,12 @@ Status prepare(const Bundle& bundle, const RunnerOptions& options, int64_t rows,
   drafting.adaptive = adaptive.get();
   drafting.length = std::move(adaptive);
   return {};
+}
+
+// Rows that run at once: a draft model that takes fewer makes batches smaller.
+int64_t batch_size(const Limits& limits, const Drafting& drafting, size_t rows) {
+  const int64_t most = drafting.bundle ? drafting.bundle->manifest.limits.max_batch : limits.max_batch;
+  return std::min({limits.max_batch, most, static_cast<int64_t>(rows)});
 }
 
 // One batch: its prompts and sources as the decoder takes them.
@@ -108,55 +128,97 @@ Status check_rows(const std::vector<InputRow>& rows, const RunnerOptions& option
     return refusal(ErrorCode::capacity_exceeded, count, " rows were given, the bundle runs at most ", limits.max_batch,
                    " at once; use --batch, which runs in batches, or export with a larger --max-batch");
   if (options.stream && count > 1 && !options.as_json)
-    return refusal(ErrorCode::user_input, "--stream prints one row, ", count, " were given; add --json for all of them");
+    return refusal(ErrorCode::user_input, "--stream prints one row, ", count,
+                   " were given; add --json for all of them");
+  return {};
+}
+
+// The stop strings of a run; none without --stop.
+Result<std::optional<StopStrings>> read_stops(const RunnerOptions& options, const Pieces* pieces) {
+  if (options.stops.empty()) return std::optional<StopStrings>();
+  if (pieces == nullptr)
+    return refusal(ErrorCode::unsupported_setting,
+                   "--stop needs the text of tokens, which this bundle's tokenizer does not give; leave it out");
+  Result<StopStrings> made = StopStrings::make(options.stops, *pieces);
+  if (!made) return made.error();
+  return std::optional<StopStrings>(std::move(made).value());
+}
+
+// Everything that a run has loaded before the first token.
+struct Loaded {
+  std::vector<InputRow> rows;
+  std::optional<Pieces> pieces;
+  std::optional<StopStrings> stops;
+  std::optional<Session> session;
+  Drafting drafting;
+  int64_t batch_size = 1;
+  double seconds = 0.0;
+
+  const Pieces* known_pieces() const { return pieces ? &*pieces : nullptr; }
+};
+
+Status load(const RunnerOptions& options, Loaded& to) {
+  Watch watch;
+  const Result<Bundle> bundle = read_bundle(options.bundle, options.check_hashes);
+  if (!bundle) return bundle.error();
+  if (Status read = read_draft(*bundle, options, to.drafting); !read) return read;
+  Result<std::vector<InputRow>> rows = read_input(*bundle, options);
+  if (!rows) return rows.error();
+  to.rows = std::move(rows).value();
+  const Limits& limits = bundle->manifest.limits;
+  if (Status checked = check_rows(to.rows, options, limits); !checked) return checked;
+  Result<std::optional<Pieces>> pieces = read_pieces(*bundle);
+  if (!pieces) return pieces.error();
+  to.pieces = std::move(pieces).value();
+  Result<std::optional<StopStrings>> stops = read_stops(options, to.known_pieces());
+  if (!stops) return stops.error();
+  to.stops = std::move(stops).value();
+  if (options.threads)
+    if (Status sized = set_runtime_threads(*options.threads); !sized) return sized;
+  Result<Session> session = open_session(*bundle, options.backend);
+  if (!session) return session.error();
+  to.session.emplace(std::move(session).value());
+  to.batch_size = batch_size(limits, to.drafting, to.rows.size());
+  if (Status opened = open_drafting(options, to.batch_size, *to.session, to.drafting); !opened) return opened;
+  to.seconds = watch.lap();
+  return {};
+}
+
+// Decodes all rows, batch by batch.
+Status decode(const RunnerOptions& options, Loaded& loaded, Decoder& decoder, TokenPrinter& printer,
+              std::vector<Answer>& answers) {
+  const auto most = static_cast<size_t>(loaded.batch_size);
+  for (size_t start = 0; start < loaded.rows.size() && !printer.wants_to_stop(); start += most) {
+    const std::span<const InputRow> rest = std::span(loaded.rows).subspan(start);
+    const std::span<const InputRow> batch = rest.first(std::min(most, rest.size()));
+    const auto first_row = static_cast<int64_t>(start);
+    printer.begin_batch(first_row, static_cast<int64_t>(batch.size()));
+    if (Status done = run_batch(batch, first_row, *loaded.session, decoder); !done) return done;
+    printer.finish_batch();
+    for (size_t row = 0; row < batch.size(); ++row)
+      answers.push_back(answer_of(decoder.rows()[row], batch[row], first_row + static_cast<int64_t>(row),
+                                  loaded.known_pieces(), options));
+  }
   return {};
 }
 
 Status run(const RunnerOptions& options) {
-  Watch watch;
-  if (options.threads)
-    if (Status sized = set_runtime_threads(*options.threads); !sized) return sized;
-  const Result<Bundle> bundle = read_bundle(options.bundle, options.check_hashes);
-  if (!bundle) return bundle.error();
-  const Result<std::vector<InputRow>> rows = read_input(*bundle, options);
-  if (!rows) return rows.error();
-  const Limits& limits = bundle->manifest.limits;
-  if (Status checked = check_rows(*rows, options, limits); !checked) return checked;
-  const Result<std::optional<Pieces>> read = read_pieces(*bundle);
-  if (!read) return read.error();
-  const Pieces* pieces = read->has_value() ? &**read : nullptr;
-  std::optional<StopStrings> stops;
-  if (!options.stops.empty()) {
-    if (pieces == nullptr)
-      return refusal(ErrorCode::unsupported_setting,
-                     "--stop needs the text of tokens, which this bundle's tokenizer does not give; leave it out");
-    Result<StopStrings> made = StopStrings::make(options.stops, *pieces);
-    if (!made) return made.error();
-    stops = std::move(made).value();
-  }
-  Result<Session> session = open_session(*bundle, options.backend);
-  if (!session) return session.error();
-  Drafting drafting;
-  const int64_t batch_rows = std::min(limits.max_batch, static_cast<int64_t>(rows->size()));
-  if (Status ready = prepare(*bundle, options, batch_rows, *session, drafting); !ready) return ready;
-  TokenPrinter printer(options, pieces, interrupted);
-  Decoder decoder(*session, {options.settings, drafting.proposer.get(), drafting.length.get(), stops ? &*stops : nullptr,
-                             &printer});
-  RunReport report{watch.lap(), options.speculate, std::nullopt, std::nullopt, false};
+  Loaded loaded;
+  if (Status done = load(options, loaded); !done) return done;
+  TokenPrinter printer(options, loaded.known_pieces(), interrupted);
+  const Drafting& drafting = loaded.drafting;
+  Decoder decoder(*loaded.session, {options.settings, drafting.proposer.get(), drafting.length.get(),
+                                    loaded.stops ? &*loaded.stops : nullptr, &printer});
   std::vector<Answer> answers;
-  for (size_t start = 0; start < rows->size() && !interrupted; start += static_cast<size_t>(limits.max_batch)) {
-    const size_t count = std::min(static_cast<size_t>(limits.max_batch), rows->size() - start);
-    printer.begin_batch(static_cast<int64_t>(start), static_cast<int64_t>(count));
-    const std::span<const InputRow> batch = std::span(*rows).subspan(start, count);
-    if (Status done = run_batch(batch, static_cast<int64_t>(start), *session, decoder); !done) return done;
-    printer.finish_batch();
-    for (size_t row = 0; row < count; ++row)
-      answers.push_back(answer_of(decoder.rows()[row], batch[row], static_cast<int64_t>(start + row), pieces, options));
-  }
-  report.interrupted = interrupted;
+  decoding = true;
+  if (Status done = decode(options, loaded, decoder, printer, answers); !done) return done;
+  decoding = false;
+  RunReport report{loaded.seconds, options.speculate, options.num_drafts, std::nullopt, std::nullopt, interrupted};
   if (drafting.adaptive != nullptr) {
     report.speed = drafting.adaptive->model();
-    report.acceptance = drafting.adaptive->acceptance();
+    report.running_acceptance = drafting.adaptive->acceptance();
+  } else if (drafting.length) {
+    report.num_drafts = drafting.length->choose();
   }
   print_answers(answers, decoder.stats(), report, options);
   return {};

@@ -23,8 +23,10 @@ inline int report_error(const char* tool, const Error& error) {
 
 // Ends with `code` if everything that was printed has arrived.
 inline int finish_output(const char* tool, int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr, "%s: the output cannot be written (%s)\n", tool, std::strerror(errno));
+  const bool is_flushed = std::fflush(stdout) == 0;
+  if (is_flushed && std::ferror(stdout) == 0) return code;
+  const char* cause = is_flushed ? "it was closed or is full" : std::strerror(errno);
+  std::fprintf(stderr, "%s: the output cannot be written (%s)\n", tool, cause);
   return kFailed;
 }
 

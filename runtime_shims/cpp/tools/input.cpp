@@ -10,7 +10,7 @@ namespace fixed_capacity {
 namespace {
 
 constexpr size_t kShown = 40;  // characters of a wrong id in a message
-constexpr int64_t kMostLineBytes = 16 << 20;
+constexpr size_t kMostLineBytes = 16 << 20;
 
 bool is_separator(char character) { return character == ',' || character == ' ' || character == '\t'; }
 
@@ -36,31 +36,45 @@ Result<std::vector<InputRow>> id_rows(const Manifest& manifest, const std::vecto
   return rows;
 }
 
+// The next line, without its end and as far as a line may go; false at the end of the file.
+bool next_line(std::istream& file, std::string& line) {
+  line.clear();
+  char character = 0;
+  while (line.size() <= kMostLineBytes && file.get(character)) {
+    if (character == '\n') break;
+    line.push_back(character);
+  }
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return !line.empty() || file;
+}
+
 Result<std::vector<InputRow>> batch_rows(const Manifest& manifest, const std::filesystem::path& path) {
+  std::error_code error;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return refusal(ErrorCode::user_input, path.string(), " cannot be read; give --batch a text file of ids");
+  if (!file || std::filesystem::is_directory(path, error))
+    return refusal(ErrorCode::user_input, path.string(), " cannot be read; give --batch a text file of ids");
   std::vector<InputRow> rows;
   std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (static_cast<int64_t>(line.size()) > kMostLineBytes)
-      return refusal(ErrorCode::user_input, path.string(), ", line ", number, " is longer than ", kMostLineBytes, " bytes");
+  for (int64_t number = 1; next_line(file, line); ++number) {
+    if (line.size() > kMostLineBytes)
+      return refusal(ErrorCode::user_input, path.string(), ", line ", number, " is longer than ", kMostLineBytes,
+                     " bytes");
     if (line.empty()) continue;
     Result<std::vector<int64_t>> ids = parse_ids(line, words(path.string(), ", line ", number));
     if (!ids) return ids.error();
     rows.push_back(row_of(manifest, words("line ", number), std::move(ids).value()));
   }
+  if (file.bad()) return refusal(ErrorCode::user_input, path.string(), " cannot be read to its end");
   if (rows.empty()) return refusal(ErrorCode::user_input, path.string(), " holds no row of ids");
   return rows;
 }
 
 Result<std::vector<InputRow>> text_rows(const Bundle& bundle, const std::vector<std::string>& prompts) {
+  Result<std::vector<std::vector<int64_t>>> ids = ids_of_texts(bundle.root, prompts);
+  if (!ids) return ids.error();
   std::vector<InputRow> rows;
-  for (const std::string& prompt : prompts) {
-    Result<std::vector<int64_t>> ids = ids_of_text(bundle.root, prompt);
-    if (!ids) return ids.error();
-    rows.push_back(row_of(bundle.manifest, prompt, std::move(ids).value()));
-  }
+  for (size_t row = 0; row < prompts.size(); ++row)
+    rows.push_back(row_of(bundle.manifest, prompts[row], std::move((*ids)[row])));
   return rows;
 }
 

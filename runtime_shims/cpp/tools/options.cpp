@@ -73,7 +73,8 @@ Result<Speculate> parse_speculate(const std::string& text) {
   for (const Speculate mode :
        {Speculate::off, Speculate::draft, Speculate::prompt_lookup, Speculate::self, Speculate::automatic})
     if (text == name_of(mode)) return mode;
-  return refusal(ErrorCode::user_input, "--speculate ", text, " is unknown; use off, draft, prompt-lookup, self or auto");
+  return refusal(ErrorCode::user_input, "--speculate ", text,
+                 " is unknown; use off, draft, prompt-lookup, self or auto");
 }
 
 // Puts the value of a result where it belongs, or keeps why there is none.
@@ -106,7 +107,7 @@ Status take(int option, const std::string& text, RunnerOptions& to) {
     case kStop: to.stops.push_back(text); return {};
     case kSpeculate: return put(parse_speculate(text), to.speculate);
     case kDraftBundle: to.draft_bundle = text; return {};
-    case kNumDrafts: return put(parse_integer("--num-drafts", text, 0, kLargest), to.num_drafts);
+    case kNumDrafts: return put(parse_integer("--num-drafts", text, 1, kLargest), to.num_drafts);
     case kThreads: return put(parse_integer("--threads", text, 1, 1024), to.threads);
     case kBackend: to.backend = text; return {};
     case kStream: to.stream = true; return {};
@@ -118,20 +119,29 @@ Status take(int option, const std::string& text, RunnerOptions& to) {
   }
 }
 
+// The option that getopt_long has just read, as it was given.
+std::string option_read(char** arguments) {
+  if (optopt >= ' ') return words("-", std::string(1, static_cast<char>(optopt)));  // one letter; there are none
+  const char* last = arguments[optind - 1];
+  return last == optarg ? arguments[optind - 2] : last;
+}
+
 Status check_together(const RunnerOptions& options) {
   if (options.bundle.empty())
     return refusal(ErrorCode::user_input, "no bundle was given; give --bundle the directory that export-model wrote");
   const int kinds = !options.ids.empty() + !options.prompts.empty() + !options.audio.empty() +
                     static_cast<int>(options.batch.has_value());
   if (kinds != 1)
-    return refusal(ErrorCode::user_input, kinds == 0 ? "there is nothing to run" : "several kinds of input exclude each other",
+    return refusal(ErrorCode::user_input,
+                   kinds == 0 ? "there is nothing to run" : "several kinds of input exclude each other",
                    "; give one of --ids, --prompt, --audio or --batch");
   const bool needs_draft = options.speculate == Speculate::draft || options.speculate == Speculate::self;
   if (needs_draft && !options.draft_bundle)
     return refusal(ErrorCode::user_input, "--speculate ", name_of(options.speculate),
                    " needs the model that drafts; give --draft-bundle");
   if (options.draft_bundle && !needs_draft && options.speculate != Speculate::automatic)
-    return refusal(ErrorCode::user_input, "--draft-bundle without --speculate draft, self or auto is not used; add one");
+    return refusal(ErrorCode::user_input,
+                   "--draft-bundle without --speculate draft, self or auto is not used; add one");
   if (options.num_drafts && (options.speculate == Speculate::off || options.speculate == Speculate::automatic))
     return refusal(ErrorCode::user_input, "--num-drafts needs --speculate draft, self or prompt-lookup; auto chooses");
   return options.settings.check();
@@ -163,12 +173,15 @@ Result<RunnerOptions> parse_options(int count, char** arguments) {
   RunnerOptions options;
   opterr = 0;
   for (;;) {
-    int index = -1;
+    int index = 0;
+    optopt = 0;
     const int found = getopt_long(count, arguments, ":", kOptions, &index);
     if (found == -1) break;
-    const char* given = optind > 0 && optind <= count ? arguments[optind - 1] : "";
+    const std::string given = option_read(arguments);
     if (found == ':') return refusal(ErrorCode::user_input, given, " needs a value; --help lists the options");
-    if (found == '?') return refusal(ErrorCode::user_input, given, " is no option of bundle-runner; --help lists them");
+    const bool is_short_for_one = found != '?' && given.substr(0, given.find('=')) != words("--", kOptions[index].name);
+    if (found == '?' || is_short_for_one)
+      return refusal(ErrorCode::user_input, given, " is no option of bundle-runner; --help lists them");
     if (Status taken = take(found, optarg == nullptr ? "" : optarg, options); !taken) return taken.error();
   }
   if (options.wants_help || options.wants_version) return options;

@@ -25,6 +25,11 @@ Json json_of(const Answer& answer) {
           {"prompt_tokens", answer.prompt_tokens}};
 }
 
+std::optional<double> acceptance(const RunStats& stats) {
+  if (stats.evaluated == 0) return std::nullopt;
+  return static_cast<double>(stats.accepted) / static_cast<double>(stats.evaluated);
+}
+
 std::vector<int64_t> lengths_of(const RunStats& stats) {
   std::vector<int64_t> lengths(stats.accepted_lengths.begin(), stats.accepted_lengths.end());
   while (!lengths.empty() && lengths.back() == 0) lengths.pop_back();
@@ -32,12 +37,16 @@ std::vector<int64_t> lengths_of(const RunStats& stats) {
 }
 
 Json json_of(const RunStats& stats, const RunReport& report) {
+  const auto known = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   Json speculation = {{"mode", name_of(report.mode)},
+                      {"num_drafts", known(report.num_drafts)},
+                      {"speed_model", nullptr},
                       {"rounds", stats.steps},
                       {"fallback_rounds", stats.fallback_rounds},
                       {"proposed", stats.proposed},
                       {"evaluated", stats.evaluated},
                       {"accepted", stats.accepted},
+                      {"acceptance", known(acceptance(stats))},
                       {"accepted_lengths", lengths_of(stats)},
                       {"corrections", stats.corrections},
                       {"bonuses", stats.bonuses},
@@ -46,19 +55,18 @@ Json json_of(const RunStats& stats, const RunReport& report) {
                       {"propose_ms", stats.propose_seconds * 1000.0},
                       {"verify_ms", stats.verify_seconds * 1000.0},
                       {"settle_ms", stats.settle_seconds * 1000.0}};
-  if (report.speed) speculation["verify_cost"] = report.speed->verify;
-  if (report.speed) speculation["draft_cost"] = report.speed->draft;
-  if (report.acceptance) speculation["running_acceptance"] = *report.acceptance;
+  if (report.speed) speculation["speed_model"] = {{"verify", report.speed->verify}, {"draft", report.speed->draft}};
+  if (report.running_acceptance) speculation["running_acceptance"] = *report.running_acceptance;
   return {{"load_seconds", report.load_seconds},
           {"requests", stats.requests},
           {"encode_seconds", stats.encode_seconds},
           {"prefill_seconds", stats.prefill_seconds},
           {"prefill_tokens", stats.prefill_tokens},
-          {"prefill_tokens_per_second", rate(stats.prefill_tokens, stats.prefill_seconds)},
+          {"prefill_tokens_per_second", known(rate(stats.prefill_tokens, stats.prefill_seconds))},
           {"decode_seconds", stats.decode_seconds},
           {"new_tokens", stats.new_tokens},
           {"decode_steps", stats.steps},
-          {"decode_tokens_per_second", rate(stats.decode_tokens, stats.decode_seconds)},
+          {"decode_tokens_per_second", known(rate(stats.decode_tokens, stats.decode_seconds))},
           {"peak_rss_bytes", peak_rss_bytes()},
           {"interrupted", report.interrupted},
           {"speculation", speculation}};
@@ -72,11 +80,12 @@ std::string shown(const Answer& answer) {
 }
 
 void print_stats(const RunStats& stats, const RunReport& report) {
+  const auto shown_rate = [](int64_t count, double seconds) { return rate(count, seconds).value_or(0.0); };
   std::fprintf(stderr, "load %.2f s, encode %.3f s, prefill %.3f s (%.1f tokens/s)\n", report.load_seconds,
-               stats.encode_seconds, stats.prefill_seconds, rate(stats.prefill_tokens, stats.prefill_seconds));
+               stats.encode_seconds, stats.prefill_seconds, shown_rate(stats.prefill_tokens, stats.prefill_seconds));
   std::fprintf(stderr, "decode %.3f s: %" PRId64 " tokens in %" PRId64 " steps, %.1f tokens/s; peak memory %.0f MB\n",
-               stats.decode_seconds, stats.decode_tokens, stats.steps, rate(stats.decode_tokens, stats.decode_seconds),
-               static_cast<double>(peak_rss_bytes()) / 1e6);
+               stats.decode_seconds, stats.decode_tokens, stats.steps,
+               shown_rate(stats.decode_tokens, stats.decode_seconds), static_cast<double>(peak_rss_bytes()) / 1e6);
   if (report.mode == Speculate::off) return;
   std::fprintf(stderr, "speculation %s: %" PRId64 " drafts proposed, %" PRId64 " judged, %" PRId64 " accepted; %" PRId64
                " corrections, %" PRId64 " bonuses, %" PRId64 " rounds without drafts because they would lose\n",
@@ -102,18 +111,20 @@ TokenPrinter::TokenPrinter(const RunnerOptions& options, const Pieces* pieces, c
 
 void TokenPrinter::begin_batch(int64_t first_row, int64_t rows) {
   first_row_ = first_row;
-  streams_.clear();
-  if (pieces_ != nullptr) streams_.assign(static_cast<size_t>(rows), TextStream(*pieces_));
+  screens_.clear();
+  if (pieces_ != nullptr) screens_.assign(static_cast<size_t>(rows), {TextStream(*pieces_), TextGate(options_.stops)});
 }
 
 void TokenPrinter::on_token(int64_t row, int64_t token) {
   if (!options_.stream) return;
-  print(row, token, pieces_ == nullptr ? words(token, " ") : streams_[static_cast<size_t>(row)].push(token));
+  if (pieces_ == nullptr) return print(row, token, words(token, " "));
+  Screen& screen = screens_[static_cast<size_t>(row)];
+  print(row, token, screen.gate.push(screen.stream.push(token)));
 }
 
-void TokenPrinter::print(int64_t row, int64_t token, const std::string& text) {
+void TokenPrinter::print(int64_t row, std::optional<int64_t> token, const std::string& text) {
   if (options_.as_json) {
-    Json event = {{"row", first_row_ + row}, {"token", token}};
+    Json event = {{"row", first_row_ + row}, {"token", token ? Json(*token) : Json(nullptr)}};
     if (pieces_ != nullptr) event["text"] = text;
     std::printf("%s\n", dumped(event).c_str());
   } else {
@@ -123,19 +134,12 @@ void TokenPrinter::print(int64_t row, int64_t token, const std::string& text) {
 }
 
 void TokenPrinter::finish_batch() {
-  if (!options_.stream || options_.as_json) return;
-  for (TextStream& stream : streams_) {
-    const std::string rest = stream.finish();
-    std::fwrite(rest.data(), 1, rest.size(), stdout);
+  if (!options_.stream) return;
+  for (size_t row = 0; row < screens_.size(); ++row) {
+    const std::string rest = screens_[row].gate.push(screens_[row].stream.finish()) + screens_[row].gate.finish();
+    if (!rest.empty()) print(static_cast<int64_t>(row), std::nullopt, rest);
   }
-  std::printf("\n");
-}
-
-std::string cut_at_stops(std::string text, const std::vector<std::string>& stops) {
-  size_t end = text.size();
-  for (const std::string& stop : stops) end = std::min(end, text.find(stop));
-  text.resize(std::min(end, text.size()));
-  return text;
+  if (!options_.as_json) std::printf("\n");
 }
 
 void print_answers(const std::vector<Answer>& answers, const RunStats& stats, const RunReport& report,
@@ -144,17 +148,19 @@ void print_answers(const std::vector<Answer>& answers, const RunStats& stats, co
     Json result = {{"generations", Json::array()}, {"stats", json_of(stats, report)}};
     for (const Answer& answer : answers) result["generations"].push_back(json_of(answer));
     std::printf("%s\n", dumped(result, options.stream ? -1 : 2).c_str());
-  } else if (!options.stream) {
-    for (const Answer& answer : answers) {
-      const std::string text = shown(answer);
-      if (answers.size() > 1) std::printf("[%" PRId64 "] ", answer.row);
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      std::printf("\n");
-    }
+    return;
+  }
+  for (const Answer& answer : answers) {
+    if (options.stream) break;
+    const std::string text = shown(answer);
+    if (answers.size() > 1) std::printf("[%" PRId64 "] ", answer.row);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::printf("\n");
   }
   for (const Answer& answer : answers)
     if (answer.stop_reason == StopReason::capacity)
-      std::fprintf(stderr, "row %" PRId64 " stopped because the decoder is full; export with a larger --max-dec to go on\n",
+      std::fprintf(stderr,
+                   "row %" PRId64 " stopped because the decoder is full; export with a larger --max-dec to go on\n",
                    answer.row);
   if (options.stats) print_stats(stats, report);
 }

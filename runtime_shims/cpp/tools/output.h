@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +29,13 @@ struct Answer {
 struct RunReport {
   double load_seconds = 0.0;
   Speculate mode = Speculate::off;
-  std::optional<SpeedModel> speed;  // measured for `auto`
-  std::optional<double> acceptance;
+  std::optional<int64_t> num_drafts;  // none for `auto`
+  std::optional<SpeedModel> speed;    // measured for `auto`, and what it has seen
+  std::optional<double> running_acceptance;
   bool interrupted = false;
 };
 
-// Prints tokens as they are chosen, and stops when it is told to.
+// Prints tokens as they are chosen, and says when to stop.
 class TokenPrinter final : public DecodingListener {
  public:
   TokenPrinter(const RunnerOptions& options, const Pieces* pieces, const std::atomic<bool>& interrupted);
@@ -42,20 +44,24 @@ class TokenPrinter final : public DecodingListener {
   void finish_batch();
 
   void on_token(int64_t row, int64_t token) override;
-  bool wants_to_stop() override { return interrupted_; }
+  // Also once nobody reads any more.
+  bool wants_to_stop() override { return interrupted_ || std::ferror(stdout) != 0; }
 
  private:
-  void print(int64_t row, int64_t token, const std::string& text);
+  // A row's text on its way to the screen.
+  struct Screen {
+    TextStream stream;
+    TextGate gate;
+  };
+
+  void print(int64_t row, std::optional<int64_t> token, const std::string& text);
 
   const RunnerOptions& options_;
   const Pieces* pieces_;
   const std::atomic<bool>& interrupted_;
   int64_t first_row_ = 0;
-  std::vector<TextStream> streams_;
+  std::vector<Screen> screens_;
 };
-
-// The text of an answer up to the first stop string in it.
-std::string cut_at_stops(std::string text, const std::vector<std::string>& stops);
 
 void print_answers(const std::vector<Answer>& answers, const RunStats& stats, const RunReport& report,
                    const RunnerOptions& options);

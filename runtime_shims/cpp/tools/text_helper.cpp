@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "fixed_capacity/words.h"
@@ -26,31 +27,50 @@ std::string read_all(int pipe) {
   return text;
 }
 
-}  // namespace
-
-Result<std::vector<int64_t>> ids_of_text(const std::filesystem::path& bundle, const std::string& text) {
+// What a command prints, its first word looked for where the shell looks.
+Result<std::string> output_of(std::vector<std::string>& command) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return refusal(ErrorCode::user_input, "no pipe can be opened", kAdvice);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  std::string directory = bundle.string(), prompt = text;
-  std::string program = "run-model", verb = "tokens", option = "--prompt";
-  std::array<char*, 6> arguments{program.data(), verb.data(), directory.data(), option.data(), prompt.data(), nullptr};
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_t child = 0;
-  const int failure = posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  const int failure = posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
-  const std::string printed = failure == 0 ? read_all(ends[0]) : std::string();
+  std::string printed = failure == 0 ? read_all(ends[0]) : std::string();
   close(ends[0]);
   if (failure != 0) return refusal(ErrorCode::user_input, "run-model was not found to make ids of --prompt", kAdvice);
   int status = 0;
   waitpid(child, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    return refusal(ErrorCode::user_input, "run-model tokens could not make ids of --prompt", kAdvice);
-  std::string_view line = printed;
-  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
-  return parse_ids(line, "what run-model tokens printed");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return printed;
+  return refusal(ErrorCode::user_input, "run-model tokens could not make ids of --prompt", kAdvice);
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<int64_t>>> ids_of_texts(const std::filesystem::path& bundle,
+                                                       const std::vector<std::string>& texts) {
+  // The files have been checked, or were not to be.
+  std::vector<std::string> words_given{"run-model", "tokens", "--no-verify"};
+  for (const std::string& text : texts) words_given.insert(words_given.end(), {"--prompt", text});
+  words_given.insert(words_given.end(), {"--", bundle.string()});
+  const Result<std::string> printed = output_of(words_given);
+  if (!printed) return printed.error();
+  std::vector<std::vector<int64_t>> rows;
+  for (std::string_view rest = *printed; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    Result<std::vector<int64_t>> ids = parse_ids(line, "what run-model tokens printed");
+    if (!ids) return ids.error();
+    rows.push_back(std::move(ids).value());
+  }
+  if (rows.size() == texts.size()) return rows;
+  return refusal(ErrorCode::user_input, "run-model tokens printed ", rows.size(), " rows for ", texts.size(),
+                 " prompts", kAdvice);
 }
 
 }  // namespace fixed_capacity

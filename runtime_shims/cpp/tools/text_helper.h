@@ -11,7 +11,8 @@
 
 namespace fixed_capacity {
 
-// Starts `run-model tokens BUNDLE --prompt TEXT` and reads the ids it prints.
-Result<std::vector<int64_t>> ids_of_text(const std::filesystem::path& bundle, const std::string& text);
+// The ids of each text. Starts `run-model tokens` once for all of them and reads the lines it prints.
+Result<std::vector<std::vector<int64_t>>> ids_of_texts(const std::filesystem::path& bundle,
+                                                       const std::vector<std::string>& texts);
 
 }  // namespace fixed_capacity

@@ -31,7 +31,8 @@ Result<Sound> cut(Sound sound, const AudioCut& part);
 // The same sound at another rate: a windowed sinc that passes what both rates can hold.
 std::vector<float> resample(std::span<const float> samples, int64_t from_rate, int64_t to_rate);
 
-// One row of the front end's input: at `sampling_rate`, padded with zeros to `count` samples. Refuses longer sounds.
+// One row of the front end's input: at `sampling_rate`, padded with zeros to `count` samples. Refuses longer sounds,
+// before they are resampled; less than half a sample too much is left out.
 Result<std::vector<float>> waveform(const Sound& sound, int64_t sampling_rate, int64_t count);
 
 }  // namespace fixed_capacity

@@ -22,7 +22,7 @@ class Pieces final : public TextPieces {
   // tokenizer takes that off.
   std::string_view bytes_of(int64_t token, bool is_first) const override;
 
-  // The text of token ids.
+  // The text of token ids, with U+FFFD for what is no UTF-8.
   std::string decode(TokenRow tokens) const;
 
   // Refuses with every fault of the text, for a vocabulary of `vocab_size` tokens.
@@ -43,7 +43,7 @@ class TextStream {
 
   // Adds a token; the text that is now certain, possibly none.
   std::string push(int64_t token);
-  // What is still held: bytes that never became a character.
+  // What is still held: bytes that never became a character, as U+FFFD.
   std::string finish();
 
  private:

@@ -59,8 +59,9 @@ class PromptLookup final : public Proposer {
 // without its newest token, or less: after a full acceptance it is one token behind, and its next call takes two.
 class DraftModel final : public Proposer {
  public:
-  // `session` and `settings` must outlive the proposer; the session is its own from here on.
-  DraftModel(Session& session, const SamplingSettings& settings, int64_t max_draft);
+  // `settings` and `rules` are the target's. They and `session` must outlive the proposer; the session is its own from
+  // here on.
+  DraftModel(Session& session, const SamplingSettings& settings, const TokenRules& rules, int64_t max_draft);
 
   Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row) override;
   Status propose(std::span<const DecodingRow> rows, std::span<const int64_t> counts,

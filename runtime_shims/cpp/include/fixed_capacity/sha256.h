@@ -15,7 +15,7 @@ using Sha256State = std::array<uint32_t, 8>;
 // Takes `count` blocks of 64 bytes into a state.
 using Sha256Blocks = void (*)(Sha256State& state, const unsigned char* blocks, size_t count);
 
-// What this machine can run, all with the same result: the processor's own instructions, if it has them, then plain C++.
+// What this machine can run, all with the same result: the processor's own instructions, if it has any, then plain C++.
 std::vector<Sha256Blocks> sha256_variants();
 
 class Sha256 {

@@ -35,6 +35,9 @@ struct Decoding {
   DecodingListener* listener = nullptr;
 };
 
+// Most new tokens per row; none at all, or one per prompt.
+using Budgets = std::span<const std::optional<int64_t>>;
+
 // One request after the other over one session; memory is given once.
 class Decoder {
  public:
@@ -44,15 +47,13 @@ class Decoder {
   // Generates for all rows of one request; `rows()` holds what they produced. `first_row` is the number of row 0 within the
   // run, which its random streams follow from. A row without a budget has the settings', then the bundle's, and without
   // that the capacity. Refusals come before anything is written.
-  Status generate(TokenRows prompts, const Source& source = {}, std::span<const std::optional<int64_t>> budgets = {},
-                  int64_t first_row = 0);
+  Status generate(TokenRows prompts, const Source& source = {}, Budgets budgets = {}, int64_t first_row = 0);
 
   std::span<const DecodingRow> rows() const { return std::span(rows_).first(live_rows_); }
   const RunStats& stats() const { return stats_; }
-  const Decoding& how() const { return how_; }
 
  private:
-  Status begin(TokenRows prompts, std::span<const std::optional<int64_t>> budgets, int64_t first_row);
+  void begin_rows(TokenRows prompts, Budgets budgets, int64_t first_row);
   Status decode();
   Status round();
   Status propose();

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace fixed_capacity {
@@ -53,8 +54,8 @@ struct RunStats {
   void record(std::span<const RowRound> outcomes);
 };
 
-// `count` per second; 0 when no time was measured.
-double rate(int64_t count, double seconds);
+// `count` per second; nothing when no time was measured.
+std::optional<double> rate(int64_t count, double seconds);
 
 // Highest resident memory of this process since it started; 0 where the system does not tell.
 int64_t peak_rss_bytes();

@@ -1,4 +1,4 @@
-// Texts that end a row: found across token boundaries, token by token. The twin of
+// Texts that end a row: found across token boundaries, token by token, and cut from what is shown. The twin of
 // runtime_shims/reference/stop_strings.py; texts are UTF-8, so that a string is found when its last byte comes.
 #pragma once
 
@@ -47,6 +47,26 @@ class StopWatch {
   const StopStrings* stops_ = nullptr;
   std::string tail_;
   bool has_text_ = false;
+};
+
+// `text` up to the first stop string in it.
+std::string cut_at_stops(std::string text, const std::vector<std::string>& stops);
+
+// Lets a row's text through as it comes, except for what is a stop string or could become one.
+class TextGate {
+ public:
+  // `stops` must outlive the gate.
+  explicit TextGate(const std::vector<std::string>& stops) : stops_(&stops) {}
+
+  // Adds text; what may be shown of it and of what was held. Nothing passes after a stop string.
+  std::string push(std::string_view piece);
+  // What is still held: the row ended and it became no stop string.
+  std::string finish();
+
+ private:
+  const std::vector<std::string>* stops_;
+  std::string held_;
+  bool is_closed_ = false;
 };
 
 }  // namespace fixed_capacity
