@@ -6,8 +6,6 @@ if(NOT EXISTS "${ndk}/build/cmake/android.toolchain.cmake")
                       "directory with build/cmake/android.toolchain.cmake. See docs/building-for-devices.md")
 endif()
 set(ANDROID_ABI arm64-v8a)
-# The first release whose C library has posix_spawn.
-set(ANDROID_PLATFORM android-28)
-# One runtime of C++ in one program; a second shared library of C++ beside it needs c++_shared.
-set(ANDROID_STL c++_static)
+set(ANDROID_PLATFORM android-28 CACHE STRING "The oldest Android to run on; 28 is the first with posix_spawn")
+set(ANDROID_STL c++_static CACHE STRING "The C++ library: inside a program, or c++_shared beside other C++ libraries")
 include("${ndk}/build/cmake/android.toolchain.cmake")

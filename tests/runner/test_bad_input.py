@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from runtime_shims.contract.manifest import FORMAT_VERSION
+from runtime_shims.native import kernel_variant
 from tests.runner.conftest import edit, endless
 from tests.runner.runner import TOOL, Runner
 
@@ -290,6 +292,12 @@ def test_help_names_every_option() -> None:
     shown = subprocess.run([TOOL, "--help"], capture_output=True, check=True, text=True).stdout
     for option in ("--bundle", "--ids", "--audio", "--batch", "--speculate", "--draft-bundle", "--stop", "--json"):
         assert option in shown
+
+
+def test_the_version_names_the_format_and_the_kernels_of_python() -> None:
+    ended = Runner().run("--version")
+    assert ended.code == 0
+    assert ended.out.strip().endswith(f", bundle format {FORMAT_VERSION}, kernels {kernel_variant()}")
 
 
 def test_endless_bundles_are_copies(gemma3: Path) -> None:
