@@ -68,60 +68,53 @@ void plain_blocks(Sha256State& state, const unsigned char* blocks, size_t count)
 }
 
 // Both families of instructions do four rounds on a vector of four words of the schedule, and make the vector sixteen
-// words later by two instructions.
+// words later by two instructions. Here is what differs: the registers, and in which order they hold the state.
 
 #if defined(__x86_64__)
 
 #define FIXED_CAPACITY_SHA __attribute__((target("sha,sse4.1")))
 
+using Words = __m128i;
+
 // Words are stored highest lane first, as the instructions take them.
 struct Halves {
-  __m128i abef, cdgh;
+  Words abef, cdgh;
 };
 
-FIXED_CAPACITY_SHA inline void four_rounds(Halves& state, __m128i words, size_t first) {
-  const __m128i constants = _mm_load_si128(reinterpret_cast<const __m128i*>(&kRoundConstants[first]));
-  const __m128i sum = _mm_add_epi32(words, constants);
-  state.cdgh = _mm_sha256rnds2_epu32(state.cdgh, state.abef, sum);  // two rounds later this half is the other one
-  state.abef = _mm_sha256rnds2_epu32(state.abef, state.cdgh, _mm_shuffle_epi32(sum, 0x0E));
-}
-
-FIXED_CAPACITY_SHA inline __m128i later(__m128i first, __m128i second, __m128i third, __m128i fourth) {
-  const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(first, second), _mm_alignr_epi8(fourth, third, 4));
-  return _mm_sha256msg2_epu32(sum, fourth);
-}
-
-FIXED_CAPACITY_SHA inline __m128i words_at(const unsigned char* bytes) {
-  const __m128i order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  return _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)), order);
-}
-
-FIXED_CAPACITY_SHA void fast_blocks(Sha256State& state, const unsigned char* blocks, size_t count) {
+FIXED_CAPACITY_SHA inline Halves halves_of(const Sha256State& state) {
   const auto lanes = [](uint32_t top, uint32_t second, uint32_t third, uint32_t low) {
     return _mm_set_epi32(std::bit_cast<int>(top), std::bit_cast<int>(second), std::bit_cast<int>(third),
                          std::bit_cast<int>(low));
   };
-  Halves held{lanes(state[0], state[1], state[4], state[5]), lanes(state[2], state[3], state[6], state[7])};
-  for (; count > 0; --count, blocks += 64) {
-    const Halves before = held;
-    __m128i w0 = words_at(blocks), w1 = words_at(blocks + 16), w2 = words_at(blocks + 32), w3 = words_at(blocks + 48);
-    for (size_t first = 0;; first += 16) {
-      four_rounds(held, w0, first);
-      four_rounds(held, w1, first + 4);
-      four_rounds(held, w2, first + 8);
-      four_rounds(held, w3, first + 12);
-      if (first == 48) break;
-      w0 = later(w0, w1, w2, w3);
-      w1 = later(w1, w2, w3, w0);
-      w2 = later(w2, w3, w0, w1);
-      w3 = later(w3, w0, w1, w2);
-    }
-    held = {_mm_add_epi32(held.abef, before.abef), _mm_add_epi32(held.cdgh, before.cdgh)};
-  }
+  return {lanes(state[0], state[1], state[4], state[5]), lanes(state[2], state[3], state[6], state[7])};
+}
+
+FIXED_CAPACITY_SHA inline Sha256State state_of(const Halves& halves) {
   alignas(16) uint32_t abef[4], cdgh[4];
-  _mm_store_si128(reinterpret_cast<__m128i*>(abef), held.abef);
-  _mm_store_si128(reinterpret_cast<__m128i*>(cdgh), held.cdgh);
-  state = {abef[3], abef[2], cdgh[3], cdgh[2], abef[1], abef[0], cdgh[1], cdgh[0]};
+  _mm_store_si128(reinterpret_cast<Words*>(abef), halves.abef);
+  _mm_store_si128(reinterpret_cast<Words*>(cdgh), halves.cdgh);
+  return {abef[3], abef[2], cdgh[3], cdgh[2], abef[1], abef[0], cdgh[1], cdgh[0]};
+}
+
+FIXED_CAPACITY_SHA inline Halves sum_of(const Halves& left, const Halves& right) {
+  return {_mm_add_epi32(left.abef, right.abef), _mm_add_epi32(left.cdgh, right.cdgh)};
+}
+
+FIXED_CAPACITY_SHA inline void four_rounds(Halves& state, Words words, size_t first) {
+  const Words constants = _mm_load_si128(reinterpret_cast<const Words*>(&kRoundConstants[first]));
+  const Words sum = _mm_add_epi32(words, constants);
+  state.cdgh = _mm_sha256rnds2_epu32(state.cdgh, state.abef, sum);  // two rounds later this half is the other one
+  state.abef = _mm_sha256rnds2_epu32(state.abef, state.cdgh, _mm_shuffle_epi32(sum, 0x0E));
+}
+
+FIXED_CAPACITY_SHA inline Words later(Words first, Words second, Words third, Words fourth) {
+  const Words sum = _mm_add_epi32(_mm_sha256msg1_epu32(first, second), _mm_alignr_epi8(fourth, third, 4));
+  return _mm_sha256msg2_epu32(sum, fourth);
+}
+
+FIXED_CAPACITY_SHA inline Words words_at(const unsigned char* bytes) {
+  const Words order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  return _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const Words*>(bytes)), order);
 }
 
 // SSE4.1 (which brings the shuffles) and the SHA extensions; the registers are those of every x86-64 system.
@@ -139,28 +132,56 @@ bool has_instructions() {
 #define FIXED_CAPACITY_SHA __attribute__((target("+crypto")))
 #endif
 
+using Words = uint32x4_t;
+
 struct Halves {
-  uint32x4_t abcd, efgh;
+  Words abcd, efgh;
 };
 
-FIXED_CAPACITY_SHA inline void four_rounds(Halves& state, uint32x4_t words, size_t first) {
-  const uint32x4_t sum = vaddq_u32(words, vld1q_u32(&kRoundConstants[first])), before = state.abcd;
+inline Halves halves_of(const Sha256State& state) { return {vld1q_u32(&state[0]), vld1q_u32(&state[4])}; }
+
+inline Sha256State state_of(const Halves& halves) {
+  Sha256State state;
+  vst1q_u32(&state[0], halves.abcd);
+  vst1q_u32(&state[4], halves.efgh);
+  return state;
+}
+
+inline Halves sum_of(const Halves& left, const Halves& right) {
+  return {vaddq_u32(left.abcd, right.abcd), vaddq_u32(left.efgh, right.efgh)};
+}
+
+FIXED_CAPACITY_SHA inline void four_rounds(Halves& state, Words words, size_t first) {
+  const Words sum = vaddq_u32(words, vld1q_u32(&kRoundConstants[first])), before = state.abcd;
   state.abcd = vsha256hq_u32(state.abcd, state.efgh, sum);
   state.efgh = vsha256h2q_u32(state.efgh, before, sum);
 }
 
-FIXED_CAPACITY_SHA inline uint32x4_t later(uint32x4_t first, uint32x4_t second, uint32x4_t third, uint32x4_t fourth) {
+FIXED_CAPACITY_SHA inline Words later(Words first, Words second, Words third, Words fourth) {
   return vsha256su1q_u32(vsha256su0q_u32(first, second), third, fourth);
 }
 
-inline uint32x4_t words_at(const unsigned char* bytes) { return vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(bytes))); }
+inline Words words_at(const unsigned char* bytes) { return vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(bytes))); }
+
+bool has_instructions() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0;
+#elif defined(__APPLE__)
+  return true;  // all of Apple's 64-bit processors
+#else
+  return false;
+#endif
+}
+
+#endif
+
+#if defined(FIXED_CAPACITY_SHA)
 
 FIXED_CAPACITY_SHA void fast_blocks(Sha256State& state, const unsigned char* blocks, size_t count) {
-  Halves held{vld1q_u32(&state[0]), vld1q_u32(&state[4])};
+  Halves held = halves_of(state);
   for (; count > 0; --count, blocks += 64) {
     const Halves before = held;
-    uint32x4_t w0 = words_at(blocks), w1 = words_at(blocks + 16);
-    uint32x4_t w2 = words_at(blocks + 32), w3 = words_at(blocks + 48);
+    Words w0 = words_at(blocks), w1 = words_at(blocks + 16), w2 = words_at(blocks + 32), w3 = words_at(blocks + 48);
     for (size_t first = 0;; first += 16) {
       four_rounds(held, w0, first);
       four_rounds(held, w1, first + 4);
@@ -172,20 +193,9 @@ FIXED_CAPACITY_SHA void fast_blocks(Sha256State& state, const unsigned char* blo
       w2 = later(w2, w3, w0, w1);
       w3 = later(w3, w0, w1, w2);
     }
-    held = {vaddq_u32(held.abcd, before.abcd), vaddq_u32(held.efgh, before.efgh)};
+    held = sum_of(held, before);
   }
-  vst1q_u32(&state[0], held.abcd);
-  vst1q_u32(&state[4], held.efgh);
-}
-
-bool has_instructions() {
-#if defined(__linux__)
-  return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0;
-#elif defined(__APPLE__)
-  return true;  // all of Apple's 64-bit processors
-#else
-  return false;
-#endif
+  state = state_of(held);
 }
 
 #endif
