@@ -30,7 +30,8 @@ std::string read_all(int pipe) {
 // What a command prints, its first word looked for where the shell looks.
 Result<std::string> output_of(std::vector<std::string>& command) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return refusal(ErrorCode::user_input, "no pipe can be opened", kAdvice);
+  if (pipe(ends) != 0) return refusal(ErrorCode::user_input, "no pipe can be opened", kAdvice);
+  for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);  // the command has its copy of one end as its output
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
