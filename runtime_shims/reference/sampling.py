@@ -48,7 +48,8 @@ class Distribution:
     def take(self, u: float) -> int:
         """The token that the draw `u` in [0, 1) falls on; never one of mass 0."""
         sums = np.cumsum(self.masses)
-        return int(self.ids[np.searchsorted(sums, u * sums[-1], side="right")])
+        at = int(np.searchsorted(sums, u * sums[-1], side="right"))
+        return int(self.ids[min(at, len(self.ids) - 1)])  # a sum too small for all its bits may round up to itself
 
 
 def certain(token: int) -> Distribution:

@@ -64,6 +64,11 @@ def test_a_residual_without_mass_is_the_target_itself() -> None:
     assert residual(even, even) is even
 
 
+def test_a_draw_next_to_one_finds_a_token_in_masses_too_small_to_be_exact() -> None:
+    tiny = 5e-324  # its share by such a draw is rounded up to all of it
+    assert of({2: tiny, 5: tiny}).take(1.0 - 2.0**-53) == 5
+
+
 def test_a_certain_draft_takes_the_draw_and_gives_the_token_of_plain_decoding() -> None:
     plain, drafted = chooser(1.0), chooser(1.0)
     for position in range(200):
