@@ -1,4 +1,4 @@
-"""One tiny checkpoint and one lowered bundle, made once for all tests that need a real one."""
+"""One tiny checkpoint and one lowered bundle, made once for all tests that need a real one; and programs in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from processes import EXPORT_MODEL, run
+from runtime_doubles import HistoryProgram
 
+from runtime_shims.contract.bundle_reader import Bundle
+from runtime_shims.contract.manifest import ProgramEntry
+from runtime_shims.reference import loading
 from tests.support.letters import letter_tokenizer
 from tests.support.tiny_configs import VOCAB
 from tests.support.tiny_models import build
@@ -46,3 +50,16 @@ def llama_bundle(llama_checkpoint: Path, tmp_path_factory: pytest.TempPathFactor
     assert done.returncode == 0, done.stderr
     assert list(bundle.parent.iterdir()) == [bundle]
     return bundle
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[HistoryProgram]:
+    """Loading a program gives a HistoryProgram; all that were loaded, in order."""
+    loaded: list[HistoryProgram] = []
+
+    def load(bundle: Bundle, entry: ProgramEntry) -> HistoryProgram:
+        loaded.append(HistoryProgram(bundle.manifest.limits))
+        return loaded[-1]
+
+    monkeypatch.setattr(loading, "load_program", load)
+    return loaded

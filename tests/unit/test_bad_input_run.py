@@ -235,15 +235,9 @@ def double(directory: Path, kind: str, files: dict[str, tuple[str, bytes]] | Non
     return write_bundle(directory / f"{kind}.bundle", BundleShape(kind=kind, start=(0, 3)), contents)
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("given", ["", "  ", ","])
-def test_an_empty_encoder_input_is_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, given: str
-) -> None:
-    from runtime_doubles import HistoryProgram
-
-    from runtime_shims.reference import loading
-
-    monkeypatch.setattr(loading, "load_program", lambda bundle, entry: HistoryProgram(bundle.manifest.limits))
+def test_an_empty_encoder_input_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str], given: str) -> None:
     line = refused(tmp_path, capfd, 2, "generate", double(tmp_path, "text_seq2seq"), "--ids", given)
     assert "the encoder input of row 0 has 0 real tokens of 0; give at least one" in line
 

@@ -25,27 +25,13 @@ from runtime_doubles import (
 from runtime_shims.cli import main
 from runtime_shims.commands.generate_output import TokenPrinter
 from runtime_shims.commands.inputs import read_prompts
-from runtime_shims.contract.bundle_reader import Bundle
-from runtime_shims.contract.manifest import ProgramEntry
-from runtime_shims.reference import loading
 from runtime_shims.reference.golden import Golden, GoldenRequest, to_json
 from tests.support.letters import letter_tokenizer
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 TOKENIZER = letter_tokenizer(VOCAB)
 TEMPLATE = "{% for m in messages %}{{ m['role'] + ':' + m['content'] + '|' }}{% endfor %}"
-
-
-@pytest.fixture(autouse=True)
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[HistoryProgram]:
-    """Loading a program gives a HistoryProgram; all that were loaded, in order."""
-    loaded: list[HistoryProgram] = []
-
-    def load(bundle: Bundle, entry: ProgramEntry) -> HistoryProgram:
-        loaded.append(HistoryProgram(bundle.manifest.limits))
-        return loaded[-1]
-
-    monkeypatch.setattr(loading, "load_program", load)
-    return loaded
 
 
 def tokenizer_files(directory: Path) -> dict[str, tuple[str, bytes]]:

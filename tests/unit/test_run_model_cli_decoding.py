@@ -7,28 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_doubles import VOCAB, BundleShape, HistoryProgram, expected_continuation, write_bundle
+from runtime_doubles import VOCAB, BundleShape, expected_continuation, write_bundle
 
 from runtime_shims.cli import main
-from runtime_shims.contract.bundle_reader import Bundle
-from runtime_shims.contract.manifest import ProgramEntry
-from runtime_shims.reference import loading
 from tests.support.letters import letter_tokenizer
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 TOKENIZER = letter_tokenizer(VOCAB)
-
-
-@pytest.fixture(autouse=True)
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[HistoryProgram]:
-    """Loading a program gives a HistoryProgram; all that were loaded, in order."""
-    loaded: list[HistoryProgram] = []
-
-    def load(bundle: Bundle, entry: ProgramEntry) -> HistoryProgram:
-        loaded.append(HistoryProgram(bundle.manifest.limits))
-        return loaded[-1]
-
-    monkeypatch.setattr(loading, "load_program", load)
-    return loaded
 
 
 def write(root: Path, tokenizer: bool = True, **shape: Any) -> Path:
