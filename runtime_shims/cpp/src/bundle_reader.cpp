@@ -47,7 +47,7 @@ Fault place_fault(const fs::path& real_root, const FileEntry& entry) {
 Fault content_fault(const fs::path& real_root, const FileEntry& entry) {
   Sha256 hash;
   const auto take = [&hash](std::span<const unsigned char> piece) { hash.update(piece); };
-  if (const std::error_code error = read_pieces(below(real_root, entry.path), take))
+  if (const std::error_code error = read_chunks(below(real_root, entry.path), take))
     return unreadable(entry.path, error);
   const std::string found = hash.finish();
   if (found == entry.sha256) return std::nullopt;
@@ -71,7 +71,7 @@ Result<Manifest> read_manifest(const fs::path& root, const fs::path& real_root) 
     return refused(ErrorCode::bundle_corrupt, root, {words(kManifestName, " is a link that leads out of the bundle")});
   std::string text;
   const auto take = [&text](std::span<const unsigned char> piece) { text.append(piece.begin(), piece.end()); };
-  if (const std::error_code failed = read_pieces(path, take))
+  if (const std::error_code failed = read_chunks(path, take))
     return refused(ErrorCode::bundle_corrupt, root, {unreadable(kManifestName, failed)});
   return from_json(text, path.string());
 }

@@ -9,7 +9,6 @@
 namespace executorch::extension::threadpool {
 class ThreadPool {
  public:
-  size_t get_thread_count() const;
   bool _unsafe_reset_threadpool(uint32_t count);
 };
 ThreadPool* get_threadpool();
@@ -27,11 +26,6 @@ Status set_runtime_threads(int64_t count) {
     return refusal(ErrorCode::unsupported_setting, "ExecuTorch cannot make a pool of ", count,
                    " threads; leave --threads out");
   return {};
-}
-
-int64_t runtime_threads() {
-  const auto* pool = executorch::extension::threadpool::get_threadpool();
-  return pool == nullptr ? 1 : static_cast<int64_t>(pool->get_thread_count());
 }
 
 }  // namespace fixed_capacity

@@ -29,7 +29,7 @@ void push_names(const fs::path& path, std::vector<fs::path>& names) {
 
 }  // namespace
 
-std::error_code read_pieces(const fs::path& path, const std::function<void(std::span<const unsigned char>)>& take) {
+std::error_code read_chunks(const fs::path& path, const std::function<void(std::span<const unsigned char>)>& take) {
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.string().c_str(), "rb"));
   if (!file) return system_error();
   std::vector<unsigned char> piece(kPieceBytes);

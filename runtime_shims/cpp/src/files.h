@@ -10,7 +10,7 @@
 namespace fixed_capacity {
 
 // Calls `take` with the file's bytes, piece by piece; an error is the system's.
-std::error_code read_pieces(const std::filesystem::path& path,
+std::error_code read_chunks(const std::filesystem::path& path,
                             const std::function<void(std::span<const unsigned char>)>& take);
 
 // `path` with all links followed as far as there is something to follow, even where nothing exists behind them.

@@ -132,7 +132,7 @@ Result<std::optional<Pieces>> read_pieces(const Bundle& bundle) {
     const auto take = [&text](std::span<const unsigned char> piece) {
       text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     };
-    if (const std::error_code error = read_pieces(bundle.root / kPiecesName, take))
+    if (const std::error_code error = read_chunks(bundle.root / kPiecesName, take))
       return corrupt({words("cannot be read (", error.message(), ")")});
     Result<Pieces> pieces = Pieces::from_json(text, bundle.manifest.tokens.vocab_size);
     if (!pieces) return pieces.error();

@@ -213,7 +213,7 @@ How tokens are chosen; without --temperature the best one is taken
   --stop TEXT             end a row when its text holds this; repeat for several
   --seed N                of all draws
 
-Speculation; it changes how fast tokens come and never which
+Speculation: several tokens per step. Greedy text is unchanged; drawn text with a draft model keeps its distribution
   --speculate MODE        off (default), prompt-lookup, draft, self (a quantized copy drafts), auto (what pays)
   --draft-bundle BUNDLE   the model that drafts
   --num-drafts N          drafts per round; default: all that the bundle verifies
