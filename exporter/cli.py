@@ -126,10 +126,10 @@ def export_model(
     if not debug:
         quiet_libraries()
     if plan_only:
-        from exporter.pipeline import plan_export
+        from exporter.planned import plan_export
 
         planned = plan_export(chosen, max_memory_bytes=max_memory_bytes, greedy=greedy)
-        print_plan(planned.plan, as_json=json)
+        print_plan(planned.plan, planned.draft_plan, as_json=json)
         return
     from exporter.pipeline import export_bundle
 

@@ -151,8 +151,9 @@ DraftOption = Annotated[
     str | None,
     typer.Option(
         "--draft",
-        metavar="HOW",
-        help="Where draft tokens come from; not available in this version.",
+        metavar="MODEL",
+        help="Put a second model into the bundle that proposes tokens: self-int4 (this model in 4 bits), or any MODEL "
+        "of the same tokenizer. Prompt lookup needs none.",
         rich_help_panel=PROGRAM,
     ),
 ]

@@ -56,12 +56,15 @@ def print_recipes(wanted: bool) -> None:
     raise typer.Exit
 
 
-def print_plan(plan: CapacityPlan, *, as_json: bool) -> None:
-    """The plan as tables or as one JSON document."""
+def print_plan(plan: CapacityPlan, draft: CapacityPlan | None = None, *, as_json: bool) -> None:
+    """The plan, and that of what drafts for it, as tables or as one JSON document."""
     if as_json:
-        print_json(plan_json(plan))
-    else:
-        Console().print(render_plan(plan))
+        print_json({**plan_json(plan), "draft": None if draft is None else plan_json(draft)})
+        return
+    console = Console()
+    console.print(render_plan(plan))
+    if draft is not None:
+        console.print("\n[bold]its draft[/bold]", render_plan(draft), sep="\n")
 
 
 def print_report(report: Any, *, as_json: bool) -> None:
@@ -98,11 +101,11 @@ class ConsoleProgress:
             self._status = self._console.status(name)
             self._status.start()
 
-    def planned(self, plan: CapacityPlan) -> None:
-        """Print the plan, unless standard output is for JSON."""
+    def planned(self, plan: CapacityPlan, draft: CapacityPlan | None = None) -> None:
+        """Print the plans, unless standard output is for JSON."""
         self._finish(succeeded=True)
         if not self._as_json:
-            print_plan(plan, as_json=False)
+            print_plan(plan, draft, as_json=False)
 
     def _finish(self, *, succeeded: bool) -> None:
         if self._status is not None:

@@ -2,77 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exporter.planned import Planned, plan_export
+from exporter.report import ExportReport
 from exporter.spec.capacity_plan import CapacityPlan
-from exporter.spec.faults import PlanError
 from exporter.spec.memory_budget import machine_memory_bytes, needed, require_machine, require_planned
-from exporter.spec.model_source import ModelSource, resolve_source
-from exporter.spec.model_spec import ModelSpec
-from exporter.spec.progress import Progress, SilentProgress
+from exporter.spec.progress import OfDraft, Progress, SilentProgress
 from exporter.spec.recipe import Recipe
 from exporter.spec.weight_format import FLOAT_BITS, WeightFormat
-from runtime_shims.contract.formatting import format_bytes
+from runtime_shims.contract.manifest_rules import DRAFT_MANIFEST
 from runtime_shims.contract.out_of_memory import memory_for
 
 if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-    from exporter.bundle.token_rules import Rules
     from exporter.lower.program_file import LoweredProgram
     from exporter.models.speech_features import FrontEnd
     from exporter.trace.trace import ExportedProgram
     from exporter.verify.parity import Stages
-
-
-@dataclass(frozen=True)
-class ExportReport:
-    """What an export wrote, in numbers. `str()` is for people."""
-
-    bundle: str
-    kind: str
-    attention: str
-    programs: dict[str, int]
-    weights_bytes: int
-    cache_bytes: int
-    planned_bytes: int
-    logits_difference: float | None
-    dropped_settings: tuple[str, ...]
-    assumed_settings: tuple[str, ...]
-
-    def __str__(self) -> str:
-        files = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.programs.items())
-        lines = [f"{self.bundle}: {files} (weights {format_bytes(self.weights_bytes)})"]
-        lines.append(
-            f"run-time memory: {format_bytes(self.planned_bytes)} planned, of it caches "
-            f"{format_bytes(self.cache_bytes)}; attention {self.attention}"
-        )
-        if self.dropped_settings:
-            lines.append(f"decodes greedily; the checkpoint also asks for {', '.join(self.dropped_settings)}")
-        if self.assumed_settings:
-            assumed = ", ".join(self.assumed_settings)
-            lines.append(f"assumes {assumed}: the checkpoint leaves it open; set it in its generation_config.json")
-        if self.logits_difference is None:
-            lines.append("not verified")
-        else:
-            lines.append(
-                f"verified: golden tokens equal eager PyTorch, logits within {self.logits_difference:.2g}"
-            )
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A model that has been looked at and fits, before its weights are read."""
-
-    source: ModelSource
-    spec: ModelSpec
-    plan: CapacityPlan
-    rules: Rules
-    max_memory_bytes: int | None = None
 
 
 def export_bundle(
@@ -100,55 +51,29 @@ def export_bundle(
     check_output(output, force=force)
     planned = plan_export(recipe, max_memory_bytes=max_memory_bytes, greedy=greedy)
     if max_memory_bytes is None:
-        require_machine(planned.plan, machine_memory_bytes())
-    progress.planned(planned.plan)
-    cost = f"{recipe.model}: {needed(planned.plan)} at run time and several times its weights now"
+        require_machine(planned.plan, machine_memory_bytes(), planned.draft_plan)
+    progress.planned(planned.plan, planned.draft_plan)
+    cost = f"{recipe.model}: {needed(planned.plan, planned.draft_plan)} at run time and several times its weights now"
     with staging(output) as aside, memory_for(cost, "lower the limits, or export on a larger machine"):
-        return _write(planned, aside, output, verify, progress)
+        draft = None if planned.draft is None else _write_draft(planned.draft, aside, output, verify, progress)
+        return replace(_write(planned, aside, output, verify, progress, draft), draft=draft)
 
 
-def plan_export(recipe: Recipe, *, max_memory_bytes: int | None = None, greedy: bool = False) -> Planned:
-    """Look at the model and decide everything that can be decided before its weights are read.
-
-    Raises:
-        SpecError: a recipe, model, plan or generation setting that is refused; one line.
-    """
-    from exporter.bundle.token_rules import rules_from
-
-    recipe = _with_attention(recipe)
-    source = resolve_source(recipe)
-    spec = ModelSpec.from_config(source.load_config())
-    plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
-    rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
-    _require_room_for(len(rules.tokens.start), plan)
-    return Planned(source, spec, plan, rules, max_memory_bytes)
+def _write_draft(planned: Planned, aside: Path, output: Path, verify: bool, progress: Progress) -> ExportReport:
+    """A bundle inside the bundle, written first: the other's manifest names its manifest."""
+    directory = Path(DRAFT_MANIFEST).parent
+    (aside / directory).mkdir()
+    return _write(planned, aside / directory, output / directory, verify, OfDraft(progress))
 
 
-def _require_room_for(start_tokens: int, plan: CapacityPlan) -> None:
-    """Raise PlanError when the decoder cannot even hold the tokens that every request begins with."""
-    if start_tokens > plan.recipe.max_dec:
-        fault = f"--max-dec {plan.recipe.max_dec} does not hold the decoder's {start_tokens} start tokens"
-        raise PlanError(plan.recipe.model, [f"{fault}; use at least {start_tokens}"])
-
-
-def _with_attention(recipe: Recipe) -> Recipe:
-    """Decide the operator's spelling: the kernel where it is installed, core operators elsewhere.
-
-    Raises:
-        PlanError: the kernel was asked for and is not installed.
-    """
-    from runtime_shims.native import operator_library_path
-
-    installed = operator_library_path() is not None
-    if recipe.attention is None:
-        return replace(recipe, attention="fused" if installed else "portable")
-    if recipe.attention == "fused" and not installed:
-        fault = "the C++ operator library is not installed; reinstall with a C++20 compiler"
-        raise PlanError("--attention fused", [f"{fault}, or use --attention portable"])
-    return recipe
-
-
-def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: Progress) -> ExportReport:
+def _write(
+    planned: Planned,
+    aside: Path,
+    output: Path,
+    verify: bool,
+    progress: Progress,
+    draft: ExportReport | None = None,
+) -> ExportReport:
     from exporter.bundle.golden import golden_features, make_golden
     from exporter.bundle.manifest_builder import Exported, build_manifest
     from exporter.bundle.pieces import save_pieces
@@ -162,7 +87,9 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
 
     plan = planned.plan
     model = _load(planned, progress)
-    tokenizer, extractor = planned.source.load_tokenizer(), planned.source.load_processor()
+    tokenizer, extractor = None, None
+    if not planned.is_draft:
+        tokenizer, extractor = planned.source.load_tokenizer(), planned.source.load_processor()
     save_text_files(aside, tokenizer, extractor)
     front_end = front_end_of(extractor, plan.source_shape)
     progress.stage("recording eager answers")
@@ -177,8 +104,12 @@ def _write(planned: Planned, aside: Path, output: Path, verify: bool, progress: 
     check_graphs(traced)
     del model  # lowering takes the weights: a large model is in memory once
     programs = lower_programs(traced, plan, aside, progress)
-    require_planned(plan, max(program.planned_bytes for program in programs), planned.max_memory_bytes)
-    exported = Exported(planned.source, planned.spec, plan, planned.rules, methods, programs, front_end)
+    draft_bytes = 0 if draft is None else draft.weights_bytes + draft.planned_bytes
+    planned_bytes = max(program.planned_bytes for program in programs)
+    require_planned(plan, planned_bytes, planned.max_memory_bytes, draft_bytes)
+    exported = Exported(
+        planned.source, planned.spec, plan, planned.rules, methods, programs, front_end, planned.draft_name
+    )
     progress.stage("writing the bundle")
     manifest = build_manifest(exported, file_entries(aside))
     write_manifest(aside, manifest)

@@ -22,6 +22,7 @@ from runtime_shims.contract.manifest import (
     MethodEntry,
     PackageVersion,
     ProgramEntry,
+    ResolvedRecipe,
     Source,
     Speech,
     TensorEntry,
@@ -41,6 +42,7 @@ class Exported:
     methods: tuple[Method, ...]
     programs: tuple[LoweredProgram, ...]
     front_end: FrontEnd | None = None
+    draft_name: str | None = None
 
 
 def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest:
@@ -50,7 +52,7 @@ def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest
         format_version=FORMAT_VERSION,
         kind=plan.kind,
         source=_source(exported.source, spec),
-        recipe=replace(plan.recipe, model=exported.source.name),  # never a path of the exporting machine
+        recipe=_named(plan.recipe, exported),
         limits=plan.limits(),
         speech=_speech(exported.front_end),
         caches=plan.entries(),
@@ -79,6 +81,11 @@ def memory_plan(plan: CapacityPlan, programs: tuple[LoweredProgram, ...]) -> Mem
         planned_bytes=planned,
         note=note,
     )
+
+
+def _named(recipe: ResolvedRecipe, exported: Exported) -> ResolvedRecipe:
+    """The recipe with names of models, never paths of the exporting machine."""
+    return replace(recipe, model=exported.source.name, draft=exported.draft_name)
 
 
 def _speech(front_end: FrontEnd | None) -> Speech | None:

@@ -14,9 +14,10 @@ from typing import Any
 from exporter.spec.faults import ExportFailed, SpecError, one_line
 from runtime_shims.contract.bundle_reader import sha256_of
 from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, to_json
+from runtime_shims.contract.manifest_rules import DRAFT_MANIFEST
 
 TOKENIZER_DIRECTORY = "tokenizer"
-_ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor"}
+_ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor", MANIFEST_NAME: "draft"}
 _MANIFEST_MARK = b'"format_version"'
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -123,12 +124,14 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def file_entries(directory: Path) -> tuple[FileEntry, ...]:
-    """Every file with its role, size and SHA-256, in a stable order."""
-    paths = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
-    return tuple(_entry(directory, path) for path in paths)
+    """Every file with its role, size and SHA-256, in a stable order; of a bundle inside, its manifest."""
+    inside = directory / Path(DRAFT_MANIFEST).parent
+    paths = {path for path in directory.rglob("*") if path.is_file() and not path.is_relative_to(inside)}
+    paths |= {inside / MANIFEST_NAME} if inside.is_dir() else set()
+    return tuple(_entry(directory, path) for path in sorted(paths - {directory / MANIFEST_NAME}))
 
 
 def _entry(directory: Path, path: Path) -> FileEntry:
     relative = path.relative_to(directory).as_posix()
-    role = "program" if path.suffix == ".pte" else _ROLES.get(path.name, "tokenizer")
+    role = _ROLES.get(path.name, "program" if path.suffix == ".pte" else "tokenizer")
     return FileEntry(path=relative, role=role, sha256=sha256_of(path), size_bytes=path.stat().st_size)  # type: ignore[arg-type]

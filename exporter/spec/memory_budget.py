@@ -12,47 +12,62 @@ if TYPE_CHECKING:
     from exporter.spec.capacity_plan import CapacityPlan
 
 
-def require_budget(plan: CapacityPlan, max_memory_bytes: int | None) -> None:
-    """Raise PlanError when the plan's total exceeds `max_memory_bytes`; None allows any."""
-    if max_memory_bytes is None or plan.total_bytes <= max_memory_bytes:
+def require_budget(
+    plan: CapacityPlan, max_memory_bytes: int | None, draft: CapacityPlan | None = None
+) -> None:
+    """Raise PlanError when the plan, and the plan of what drafts for it, exceed `max_memory_bytes`; None allows any."""
+    total, fixed = _total(plan, draft)
+    if max_memory_bytes is None or total <= max_memory_bytes:
         return
     advice = f"lower {_options(plan)}, or raise --max-memory"
-    if plan.weights_bytes >= max_memory_bytes:
+    if fixed >= max_memory_bytes:
         advice = "raise --max-memory or choose a smaller model"
-    fault = f"{needed(plan)}, more than --max-memory {format_bytes(max_memory_bytes)}; {advice}"
+    fault = f"{needed(plan, draft)}, more than --max-memory {format_bytes(max_memory_bytes)}; {advice}"
     raise PlanError(plan.recipe.model, [fault])
 
 
-def require_machine(plan: CapacityPlan, machine_bytes: int | None) -> None:
-    """Raise PlanError when the plan's total exceeds the memory of this machine; None is not known."""
-    if machine_bytes is None or plan.total_bytes <= machine_bytes:
+def require_machine(plan: CapacityPlan, machine_bytes: int | None, draft: CapacityPlan | None = None) -> None:
+    """Raise PlanError when the plan, and that of what drafts for it, exceed this machine's memory, if it is known."""
+    total, fixed = _total(plan, draft)
+    if machine_bytes is None or total <= machine_bytes:
         return
     advice = "give --max-memory to export it for a larger machine"
-    if plan.weights_bytes < machine_bytes:
+    if fixed < machine_bytes:
         advice = f"lower {_options(plan)}, or {advice}"
-    fault = f"{needed(plan)}, more than the {format_bytes(machine_bytes)} of this machine; {advice}"
+    fault = f"{needed(plan, draft)}, more than the {format_bytes(machine_bytes)} of this machine; {advice}"
     raise PlanError(plan.recipe.model, [fault])
 
 
-def require_planned(plan: CapacityPlan, planned_bytes: int, max_memory_bytes: int | None) -> None:
+def require_planned(
+    plan: CapacityPlan, planned_bytes: int, max_memory_bytes: int | None, draft_bytes: int = 0
+) -> None:
     """Raise PlanError when weights and planned memory, activations included, exceed `max_memory_bytes`.
 
     Activations are known only once a program is lowered, so this is the second look, before a bundle is finished.
+    `draft_bytes` is what the bundle's draft takes.
     """
-    total = plan.weights_bytes + planned_bytes
+    total = plan.weights_bytes + planned_bytes + draft_bytes
     if max_memory_bytes is None or total <= max_memory_bytes:
         return
-    fault = f"the program takes {format_bytes(total)} (weights {format_bytes(plan.weights_bytes)}, caches, logits and "
-    fault += f"activations {format_bytes(planned_bytes)}), more than --max-memory {format_bytes(max_memory_bytes)}"
-    raise PlanError(plan.recipe.model, [f"{fault}; lower {_options(plan)} or --prefill-chunk, or raise --max-memory"])
+    parts = f"weights {format_bytes(plan.weights_bytes)}, caches, logits and activations {format_bytes(planned_bytes)}"
+    parts += f", its draft {format_bytes(draft_bytes)}" if draft_bytes else ""
+    fault = f"the program takes {format_bytes(total)} ({parts}), more than --max-memory "
+    fault += f"{format_bytes(max_memory_bytes)}; lower {_options(plan)} or --prefill-chunk, or raise --max-memory"
+    raise PlanError(plan.recipe.model, [fault])
 
 
-def needed(plan: CapacityPlan) -> str:
-    """The plan's total and its parts, as the beginning of a message."""
-    return (
-        f"it needs {format_bytes(plan.total_bytes)} (weights {format_bytes(plan.weights_bytes)}, caches "
-        f"{format_bytes(plan.cache_bytes)}, logits {format_bytes(plan.logits_bytes)})"
-    )
+def needed(plan: CapacityPlan, draft: CapacityPlan | None = None) -> str:
+    """The total and its parts, as the beginning of a message."""
+    parts = f"weights {format_bytes(plan.weights_bytes)}, caches {format_bytes(plan.cache_bytes)}, logits "
+    parts += format_bytes(plan.logits_bytes)
+    parts += "" if draft is None else f", its draft {format_bytes(draft.total_bytes)}"
+    return f"it needs {format_bytes(_total(plan, draft)[0])} ({parts})"
+
+
+def _total(plan: CapacityPlan, draft: CapacityPlan | None) -> tuple[int, int]:
+    """Bytes in all, and those that no limit lowers."""
+    plans = [plan] if draft is None else [plan, draft]
+    return sum(one.total_bytes for one in plans), sum(one.weights_bytes for one in plans)
 
 
 def machine_memory_bytes() -> int | None:

@@ -13,8 +13,8 @@ class Progress(Protocol):
     def stage(self, name: str) -> None:
         """The stage `name` begins; a short phrase for people, such as `loading weights`."""
 
-    def planned(self, plan: CapacityPlan) -> None:
-        """The plan is made; nothing has been built yet."""
+    def planned(self, plan: CapacityPlan, draft: CapacityPlan | None = None) -> None:
+        """The plan is made, and that of what drafts for it; nothing has been built yet."""
 
 
 class SilentProgress:
@@ -23,5 +23,15 @@ class SilentProgress:
     def stage(self, name: str) -> None:
         """Ignore `name`."""
 
-    def planned(self, plan: CapacityPlan) -> None:
-        """Ignore `plan`."""
+    def planned(self, plan: CapacityPlan, draft: CapacityPlan | None = None) -> None:
+        """Ignore the plans."""
+
+
+class OfDraft(SilentProgress):
+    """Tells a listener which stages are the draft's."""
+
+    def __init__(self, listener: Progress) -> None:
+        self._listener = listener
+
+    def stage(self, name: str) -> None:
+        self._listener.stage(f"draft: {name}")

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exporter.spec.draft import draft_faults
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
 from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, FLOAT_BITS, GROUPS, INT8_CACHES, LINEAR_BITS
@@ -50,7 +51,7 @@ class Recipe:
         quantize: how the layers' weights are stored, and with `int8-weights-kv` the caches.
         embedding_bits, group_size: of a quantized model: bits of embedding and head, inputs that share a scale.
         dtype: floating-point type in which caches, and matrices that are not quantized, are stored.
-        draft: how draft tokens are proposed.
+        draft: a model whose bundle is put inside, to propose tokens; `self-int4` is this one in 4 bits.
         random_weights, seed: seeded weights instead of a checkpoint.
 
     Raises:
@@ -93,9 +94,7 @@ class Recipe:
         faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS)
         faults += _not_one_of("--dtype", self.dtype, DTYPES)
         faults += self._quantization_faults()
-        if self.draft is not None:
-            faults.append(f"--draft {self.draft} is not available in this version; leave it out")
-        return faults
+        return faults + draft_faults(self.draft, self.quantize, self.max_draft)
 
     def _quantization_faults(self) -> list[str]:
         faults = []

@@ -13,6 +13,7 @@ from runtime_shims.commands.common import start_session
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
+from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.reference.draft_bundle import check_draft_bundle
 from runtime_shims.reference.sampling_settings import SamplingSettings
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 CHOICE = "Choosing tokens"
 SPECULATION = "Speculation: several tokens per step"
-MODES = ("off", "prompt-lookup", "draft", "auto")
+MODES = ("off", "prompt-lookup", "draft", "self", "auto")
 
 TemperatureOption = Annotated[
     float,
@@ -76,8 +77,10 @@ SpeculateOption = Annotated[
     typer.Option(
         "--speculate",
         help="Where drafts come from: off; prompt-lookup (what followed the last tokens earlier in the text); draft "
-        "(the model of --draft-bundle); auto (that model if given, else lookup, as many drafts as pay by measured "
-        "speed). Greedy text is unchanged; at a temperature a draft model keeps the distribution, not the text.",
+        "(the model of --draft-bundle, or that of export-model --draft); self (the copy of the model that "
+        "export-model --draft self-int4 made); auto (a draft model if there is one, else lookup; as many drafts as "
+        "pay by measured speed). Greedy text is unchanged; at a temperature a draft model keeps the distribution, "
+        "not the text.",
         metavar="MODE",
         rich_help_panel=SPECULATION,
     ),
@@ -115,27 +118,32 @@ def check_decoding(bundle: Bundle, options: DecodingOptions, check_hashes: bool)
 
     Raises UserInputError that names every option which this bundle or another option rules out.
     """
-    faults = list(_faults(options, bundle.manifest.limits.max_draft))
+    manifest = bundle.manifest
+    faults = list(_faults(options, manifest.recipe.draft, manifest.limits.max_draft))
     if faults:
         raise UserInputError("; ".join(faults))
-    if options.draft_bundle is None:
+    if options.speculate in ("off", "prompt-lookup"):
         return None
-    draft = read_bundle(options.draft_bundle, check_hashes)
-    check_draft_bundle(bundle, draft)
+    given = options.draft_bundle
+    draft = bundle.draft(check_hashes) if given is None else read_bundle(given, check_hashes)
+    if draft is not None:
+        check_draft_bundle(bundle, draft, is_own=given is None)
     return draft
 
 
-def _faults(options: DecodingOptions, max_draft: int) -> Iterator[str]:
-    mode, number = options.speculate, options.num_drafts
+def _faults(options: DecodingOptions, own_draft: str | None, max_draft: int) -> Iterator[str]:
+    mode, number, has_draft = options.speculate, options.num_drafts, options.draft_bundle is not None
     if mode not in MODES:
         yield f"--speculate must be one of {', '.join(MODES)}, got {pictured(mode)}"
         return
-    if mode == "draft" and options.draft_bundle is None:
-        yield "--speculate draft needs --draft-bundle"
-    if mode in ("off", "prompt-lookup") and options.draft_bundle is not None:
+    if mode == "draft" and own_draft is None and not has_draft:
+        yield "--speculate draft needs --draft-bundle, or a bundle exported with --draft"
+    if mode == "self" and own_draft != SELF_INT4:
+        yield f"--speculate self needs a bundle exported with --draft {SELF_INT4}"
+    if mode in ("off", "prompt-lookup", "self") and has_draft:
         yield f"--draft-bundle is not used with --speculate {mode}; give --speculate draft or auto"
     if mode in ("off", "auto") and number is not None:
-        yield f"--num-drafts is not used with --speculate {mode}; give --speculate prompt-lookup or draft"
+        yield f"--num-drafts is not used with --speculate {mode}; give --speculate prompt-lookup, draft or self"
     if mode != "off" and max_draft == 0:
         yield "the bundle verifies no drafts; export it with --max-draft"
     elif number is not None and number > max_draft:
@@ -163,11 +171,16 @@ def stop_strings(decoder: TextDecoder | None, texts: tuple[str, ...]) -> StopStr
 
 
 def open_decoding(
-    session: Session, draft_bundle: Bundle | None, stops: StopStrings | None, options: DecodingOptions, rows: int
+    session: Session,
+    draft_bundle: Bundle | None,
+    stops: StopStrings | None,
+    options: DecodingOptions,
+    rows: int,
+    backend: str | None = None,
 ) -> OpenDecoding:
     """Load the draft model on the runtime's threads as they are, and measure speeds, if asked for.
 
-    `rows` is the size of a batch.
+    `rows` is the size of a batch, `backend` the target's, which its own draft shares.
     """
     from runtime_shims.reference.adaptive import AdaptiveDrafts, FixedDrafts, measure
     from runtime_shims.reference.proposers import DraftModel, PromptLookup
@@ -176,7 +189,8 @@ def open_decoding(
     report: dict[str, object] = {"mode": options.speculate, "num_drafts": options.num_drafts, "speed_model": None}
     if options.speculate == "off":
         return OpenDecoding(Decoding(options.settings, stops=stops), rows, report)
-    draft = None if draft_bundle is None else start_session(draft_bundle, None, None)
+    own_backend = backend if options.draft_bundle is None else None
+    draft = None if draft_bundle is None else start_session(draft_bundle, own_backend, None)
     rows = rows if draft is None else min(rows, draft.limits.max_batch)
     drafts: FixedDrafts | AdaptiveDrafts
     if options.speculate == "auto":

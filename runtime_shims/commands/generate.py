@@ -171,7 +171,7 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     stops = stop_strings(decoder, options.decoding.stops)
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
-    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size))
+    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), options.backend)
     load_seconds = time.perf_counter() - started
     answers, stats = _generate(session, rows, decoder, opened, options)
     speculation = {**opened.report, **stats.speculation()}

@@ -24,18 +24,21 @@ def inspect(
     debug: DebugOption = False,
 ) -> None:
     """Show the capacities, the memory map, the methods and the files."""
-    manifest = read_bundle(bundle, check_hashes=False).manifest
+    opened = read_bundle(bundle, check_hashes=False)
+    own_draft = opened.draft(check_hashes=False)
+    manifest, draft = opened.manifest, None if own_draft is None else own_draft.manifest
     if as_json:
-        print_json({"bundle": str(bundle), "manifest": json.loads(to_json(manifest))})
+        inside = None if draft is None else json.loads(to_json(draft))
+        print_json({"bundle": str(bundle), "manifest": json.loads(to_json(manifest)), "draft": inside})
         return
     from rich.console import Console
 
     console = Console(width=width, highlight=False, markup=False)
-    for part in report(manifest):
+    for part in report(manifest, draft):
         console.print(part)
 
 
-def report(manifest: Manifest) -> list[RenderableType]:
+def report(manifest: Manifest, draft: Manifest | None = None) -> list[RenderableType]:
     """The parts of the report, top to bottom."""
     from runtime_shims.commands import inspect_memory, inspect_program, inspect_summary
 
@@ -45,6 +48,7 @@ def report(manifest: Manifest) -> list[RenderableType]:
         inspect_memory.caches(manifest),
         inspect_memory.memory_map(manifest),
         inspect_program.programs(manifest),
+        *([] if draft is None else [inspect_summary.own_draft(manifest, draft)]),
         inspect_summary.token_rules(manifest),
         inspect_summary.files(manifest),
     ]

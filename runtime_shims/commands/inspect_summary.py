@@ -10,6 +10,7 @@ from rich.text import Text
 from runtime_shims.commands.tables import new_table, titled
 from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.contract.manifest import Manifest
+from runtime_shims.contract.manifest_rules import SELF_INT4
 
 SHOWN_TOKENS = 12
 """Longer token lists are shown by their first few ids and their number."""
@@ -48,6 +49,16 @@ def capacities(manifest: Manifest) -> Group:
     table.add_row("prompt tokens per step", f"{manifest.recipe.prefill_chunk:,}", "--prefill-chunk")
     table.add_row("new tokens by default", _or_none(manifest.generation.max_new_tokens), "model")
     return titled("Capacities (anything up to them is served)", table)
+
+
+def own_draft(manifest: Manifest, draft: Manifest) -> Group:
+    """The model inside the bundle that proposes tokens for it."""
+    name = manifest.recipe.draft or draft.source.model
+    table = new_table(["model", "quantization", ">weights", ">planned", "run it with"])
+    weights, planned = draft.memory.weights_bytes, draft.memory.planned_bytes
+    how = f"--speculate {'self' if name == SELF_INT4 else 'draft'} or auto"
+    table.add_row(name, draft.quantization, format_bytes(weights), format_bytes(planned), how)
+    return titled("Draft", table)
 
 
 def token_rules(manifest: Manifest) -> Group:

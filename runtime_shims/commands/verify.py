@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +51,9 @@ def verify(
 ) -> None:
     """Check every hash, then replay the golden requests on every program (or on one: --backend)."""
     opened = read_bundle(bundle, check_hashes=True)
-    rungs = [_files_rung(opened), *_program_rungs(opened, backend, threads)]
+    rungs = _rungs(opened, backend, threads)
+    if (draft := opened.draft()) is not None:
+        rungs += [replace(rung, subject=f"draft, {rung.subject}") for rung in _rungs(draft, backend, threads)]
     passed = all(rung.passed for rung in rungs)
     if as_json:
         print_json({"bundle": str(bundle), "passed": passed, "rungs": [asdict(rung) for rung in rungs]})
@@ -76,6 +78,10 @@ def ladder(rungs: list[Rung]) -> Group:
     for rung in rungs:
         table.add_row(rung.subject, rung.check, marks[rung.passed], rung.detail)
     return titled("Verification", table)
+
+
+def _rungs(bundle: Bundle, backend: str | None, threads: int | None) -> list[Rung]:
+    return [_files_rung(bundle), *_program_rungs(bundle, backend, threads)]
 
 
 def _files_rung(bundle: Bundle) -> Rung:

@@ -14,6 +14,7 @@ from pathlib import Path
 from runtime_shims.contract.errors import BundleCorrupt, BundleMissing, UserInputError
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import EXPORT_BACKENDS, MANIFEST_NAME, FileEntry, Manifest, ProgramEntry, from_json
+from runtime_shims.contract.manifest_rules import DRAFT_MANIFEST
 
 READ_BYTES = 1 << 20
 REPAIR = "copy the bundle again or export the model again"
@@ -39,6 +40,12 @@ class Bundle:
         if backend in EXPORT_BACKENDS:
             advice += f", or export the model with --backend {backend}"
         raise UserInputError(f"this bundle has no {pictured(backend)} program, it has {available}; {advice}")
+
+    def draft(self, check_hashes: bool = True) -> Bundle | None:
+        """The bundle inside that drafts for this one, or None. Raises as `read_bundle` does."""
+        if self.manifest.recipe.draft is None:
+            return None
+        return read_bundle(self.file(DRAFT_MANIFEST).parent, check_hashes)
 
     def file(self, path: str) -> Path:
         """Where the listed file `path` lies. Raises UserInputError for a file that is not listed."""

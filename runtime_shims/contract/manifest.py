@@ -61,7 +61,10 @@ class Source:
 
 @dataclass(frozen=True)
 class ResolvedRecipe:
-    """The export options with every default filled in. `max_enc` is null for decoder-only models."""
+    """The export options with every default filled in. `max_enc` is null for decoder-only models.
+
+    `draft` is null, `self-int4`, or the model whose bundle lies in `draft`.
+    """
 
     model: Name
     max_batch: Size
@@ -222,10 +225,14 @@ class PackageVersion:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file of the bundle; the manifest itself is not listed."""
+    """One file of the bundle; the manifest itself is not listed.
+
+    The file with role `draft` is the manifest of the bundle in `draft`, which proposes tokens for this one; its own
+    files are listed there.
+    """
 
     path: RelativePath
-    role: Literal["program", "tokenizer", "golden", "preprocessor", "config"]
+    role: Literal["program", "tokenizer", "golden", "preprocessor", "config", "draft"]
     sha256: Sha256
     size_bytes: Count
 

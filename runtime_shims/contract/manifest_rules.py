@@ -13,6 +13,11 @@ from runtime_shims.contract.method_rules import method_faults, repeated
 if TYPE_CHECKING:
     from runtime_shims.contract.manifest import CacheEntry, FileEntry, Limits, Manifest, ProgramEntry
 
+DRAFT_MANIFEST = "draft/manifest.json"
+"""Where the manifest of a bundle's own draft lies."""
+SELF_INT4 = "self-int4"
+"""The own draft that is the same model in 4 bits."""
+
 
 def rule_faults(manifest: Manifest) -> list[str]:
     """Every contradiction in a manifest whose types are right."""
@@ -185,7 +190,20 @@ def _file_faults(manifest: Manifest) -> list[str]:
     directories = {
         "/".join(path.split("/")[:depth]) for path in folded for depth in range(1, path.count("/") + 1)
     }
-    return faults + [f'files: "{path}" is also a directory' for path in folded if path in directories]
+    faults += [f'files: "{path}" is also a directory' for path in folded if path in directories]
+    return faults + _draft_faults(manifest)
+
+
+def _draft_faults(manifest: Manifest) -> list[str]:
+    """A bundle that drafts for this one is named by its manifest, exactly when the recipe asks for one."""
+    listed = [entry.path for entry in manifest.files if entry.role == "draft"]
+    draft = manifest.recipe.draft
+    wanted = [] if draft is None else [DRAFT_MANIFEST]
+    if listed == wanted:
+        return []
+    asked = "recipe.draft is null" if draft is None else f'recipe.draft is "{draft}"'
+    expected, got = ", ".join(wanted) or "none", ", ".join(listed) or "none"
+    return [f'files with role "draft": expected {expected} ({asked}), got {got}']
 
 
 def _source_faults(manifest: Manifest) -> list[str]:

@@ -9,20 +9,21 @@ from runtime_shims.contract.manifest import Manifest
 TOKENIZER_FILE = "tokenizer/tokenizer.json"
 
 
-def check_draft_bundle(target: Bundle, draft: Bundle) -> None:
+def check_draft_bundle(target: Bundle, draft: Bundle, *, is_own: bool = False) -> None:
     """Raise UserInputError that names everything in which the bundles differ and must not.
 
-    Capacities may differ: a smaller draft drafts less.
+    Capacities may differ: a smaller draft drafts less. A bundle's own draft has the tokenizer of its bundle.
     """
     ours, theirs = target.manifest, draft.manifest
-    facts = {
+    facts: dict[str, tuple[object, object]] = {
         "kind": (ours.kind, theirs.kind),
         "vocabulary size": (ours.tokens.vocab_size, theirs.tokens.vocab_size),
         "end-of-sequence tokens": (sorted(ours.tokens.eos), sorted(theirs.tokens.eos)),
         "start tokens": (list(ours.tokens.start), list(theirs.tokens.start)),
         "shape of the sound": (ours.limits.source_shape, theirs.limits.source_shape),
-        f"SHA-256 of {TOKENIZER_FILE}": (_tokenizer(ours), _tokenizer(theirs)),
     }
+    if not is_own:
+        facts[f"SHA-256 of {TOKENIZER_FILE}"] = (_tokenizer(ours), _tokenizer(theirs))
     faults = [f"{what} {found} instead of {wanted}" for what, (wanted, found) in facts.items() if found != wanted]
     if faults:
         raise UserInputError(

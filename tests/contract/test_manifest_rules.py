@@ -158,6 +158,14 @@ CASES: list[tuple[Change, str]] = [
     ),
     (more("files", file_entry("Manifest.json", b"", "config")), "files: manifest.json cannot list itself"),
     (more("files", file_entry("tokenizer", b"", "config")), 'files: "tokenizer" is also a directory'),
+    (
+        part("recipe", draft="self-int4"),
+        'files with role "draft": expected draft/manifest.json (recipe.draft is "self-int4"), got none',
+    ),
+    (
+        more("files", file_entry("draft/manifest.json", b"", "draft")),
+        'files with role "draft": expected none (recipe.draft is null), got draft/manifest.json',
+    ),
     (part("source", seed=None), "source.seed: expected an integer (the weights are random), got null"),
     (part("source", random_weights=False), "source.seed: expected null (the weights are not random), got 0"),
     (

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from exporter.pipeline import ExportReport, export_bundle
+from exporter.pipeline import export_bundle
+from exporter.report import ExportReport
 from exporter.spec.recipe import Recipe
 from exporter.weights.half import round_to_half
 from runtime_shims.cli import main

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from exporter.bundle.tolerances import tolerance
-from exporter.pipeline import ExportReport, export_bundle
+from exporter.pipeline import export_bundle
+from exporter.report import ExportReport
 from exporter.spec.recipe import Recipe
 from exporter.spec.weight_format import WeightFormat
 from exporter.weights.quantize import quantize_model

@@ -33,6 +33,8 @@ EXPORTER_FLOORS = {
     "lower": 5,
     "bundle": 6,
     "verify": 7,
+    "planned": 7,
+    "report": 7,
     "pipeline": 8,
     "cli": 9,
     "start": 10,

@@ -13,7 +13,9 @@ from transformers import GenerationConfig
 
 from exporter.bundle.token_rules import GenerationSettingsError
 from exporter.cli import main
-from exporter.pipeline import ExportReport, export_bundle, plan_export
+from exporter.pipeline import export_bundle
+from exporter.planned import plan_export
+from exporter.report import ExportReport
 from exporter.spec.faults import PlanError, SpecError
 from exporter.spec.model_source import ModelSource
 from exporter.spec.recipe import Recipe

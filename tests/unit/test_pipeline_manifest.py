@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 
 from exporter.bundle.manifest_builder import PACKAGES, Exported, build_manifest, memory_plan
 from exporter.lower.program_file import LoweredProgram
-from exporter.pipeline import plan_export
+from exporter.planned import plan_export
 from exporter.spec.recipe import Recipe
 from exporter.trace.methods import program_methods
 from runtime_shims.contract.manifest import Dim, FileEntry, Manifest, from_json, to_json

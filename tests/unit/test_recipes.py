@@ -75,6 +75,15 @@ def test_all_wrong_values_are_listed_at_once() -> None:
             "--quantize int8-weights-kv needs our operators; use --attention fused or --quantize 8da8w",
         ),
         (
+            {"draft": "self-int4", "quantize": "8da4w"},
+            "--draft self-int4 of a model in 4 bits is the model itself; leave it out, or --quantize another scheme",
+        ),
+        ({"draft": " "}, "--draft is empty; use self-int4, or the name of a model"),
+        (
+            {"draft": "self-int4", "max_draft": 0},
+            "--draft self-int4 drafts nothing with --max-draft 0; raise it or leave --draft out",
+        ),
+        (
             {"quantize": "8da8w", "backends": ("portable",), "attention": "portable"},
             "--quantize 8da8w with --attention portable needs --backend xnnpack, and only it",
         ),
@@ -88,7 +97,9 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fau
     ("values", "start"),
     [
         ({"backends": ("onnx",)}, "--backend onnx is not available in this version; available: xnnpack"),
-        ({"draft": "prompt-lookup"}, "--draft prompt-lookup is not available in this version"),
+        ({"draft": "mtp"}, "--draft mtp is not available in this version"),
+        ({"draft": "self-layers=4"}, "--draft self-layers=4 is not available in this version; use self-int4, or"),
+        ({"draft": "prompt-lookup"}, "--draft prompt-lookup needs nothing in the bundle; leave it out, and run with"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_with_what_is(values: dict[str, Any], start: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from runtime_doubles import VOCAB, BundleShape, expected_continuation, write_bundle
 
 from runtime_shims.cli import main
+from runtime_shims.contract.bundle_reader import sha256_of
 from tests.support.letters import letter_tokenizer
 
 pytestmark = pytest.mark.usefixtures("programs")
@@ -144,8 +146,9 @@ def test_help_explains_sampling_and_speculation(capsys: pytest.CaptureFixture[st
         (["--seed", "-1"], "--seed must be a whole number in 0..18446744073709551615"),
         (["--max-new-tokens", "2", "--min-new-tokens", "3"], "--min-new-tokens 3 is more than"),
         (["--stop", ""], "--stop must be a text of at least one character"),
-        (["--speculate", "magic"], "--speculate must be one of off, prompt-lookup, draft, auto, got 'magic'"),
-        (["--speculate", "draft"], "needs --draft-bundle"),
+        (["--speculate", "magic"], "--speculate must be one of off, prompt-lookup, draft, self, auto, got 'magic'"),
+        (["--speculate", "draft"], "needs --draft-bundle, or a bundle exported with --draft"),
+        (["--speculate", "self"], "--speculate self needs a bundle exported with --draft self-int4"),
         (["--draft-bundle", "x"], "--draft-bundle is not used with --speculate off"),
         (["--speculate", "prompt-lookup", "--draft-bundle", "x"], "not used with --speculate prompt-lookup"),
         (["--speculate", "auto", "--num-drafts", "2"], "--num-drafts is not used with --speculate auto"),
@@ -182,3 +185,56 @@ def test_a_draft_of_another_tokenizer_is_refused_by_its_digest(
 def test_a_stop_string_needs_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(write(tmp_path / "bare", tokenizer=False), "--ids", "5", "--stop", "x") == 2
     assert "carries no tokenizer" in capsys.readouterr().err
+
+
+def with_own_draft(bundle: Path, draft: Path, name: str = "self-int4") -> Path:
+    """A copy of `bundle` that holds `draft`, as `export-model --draft` writes it."""
+    both = bundle.with_name("both")
+    shutil.copytree(bundle, both)
+    shutil.copytree(draft, both / "draft")
+    data = json.loads((both / "manifest.json").read_text("utf-8"))
+    manifest = both / "draft" / "manifest.json"
+    size, digest = manifest.stat().st_size, sha256_of(manifest)
+    data["files"].append({"path": "draft/manifest.json", "role": "draft", "sha256": digest, "size_bytes": size})
+    data["recipe"]["draft"] = name
+    (both / "manifest.json").write_text(json.dumps(data), encoding="utf-8")
+    return both
+
+
+@pytest.mark.parametrize(("name", "mode"), [("self-int4", "self"), ("self-int4", "draft"), ("small", "auto")])
+def test_the_draft_inside_a_bundle_needs_no_option(
+    bundle: Path, draft: Path, capsys: pytest.CaptureFixture[str], name: str, mode: str
+) -> None:
+    both = with_own_draft(bundle, draft, name)
+    printed = answer(capsys, both, "-p", "hello", "--max-new-tokens", 30, "--speculate", mode)
+    assert texts(printed) == [text_of("hello", 30)]
+    assert printed["stats"]["speculation"]["accepted"] > 0
+
+
+def test_a_draft_that_is_another_model_is_no_copy(
+    bundle: Path, draft: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(with_own_draft(bundle, draft, "small"), "-p", "a", "--speculate", "self") == 2
+    assert "--speculate self needs a bundle exported with --draft self-int4" in capsys.readouterr().err
+
+
+def test_a_damaged_draft_inside_a_bundle_is_refused_when_it_is_needed(
+    bundle: Path, draft: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = with_own_draft(bundle, draft)
+    program = next((both / "draft").glob("*.pte"))
+    program.write_bytes(program.read_bytes() + b"\0")
+    assert run(both, "-p", "a", "--max-new-tokens", 3) == 0
+    capsys.readouterr()
+    assert run(both, "-p", "a", "--speculate", "self") == 1
+    assert f"{program.name} has" in capsys.readouterr().err
+
+
+def test_inspect_shows_the_draft_inside_a_bundle(
+    bundle: Path, draft: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = with_own_draft(bundle, draft)
+    assert main(["inspect", str(both)]) == 0
+    assert "--speculate self or auto" in capsys.readouterr().out
+    assert main(["inspect", str(both), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["draft"]["kind"] == "decoder_only"

@@ -112,6 +112,15 @@ Result<const ProgramEntry*> Bundle::program(std::optional<std::string_view> back
   });
 }
 
+Result<std::optional<Bundle>> Bundle::draft(bool check_hashes) const {
+  if (!manifest.recipe.draft) return std::optional<Bundle>();
+  const Result<fs::path> path = file(kDraftManifest);
+  if (!path) return path.error();
+  Result<Bundle> inside = read_bundle(path->parent_path(), check_hashes);
+  if (!inside) return inside.error();
+  return std::optional<Bundle>(std::move(inside).value());
+}
+
 Result<fs::path> Bundle::file(std::string_view path) const {
   return guarded("finding a file", [&]() -> Result<fs::path> {
     for (const FileEntry& entry : manifest.files)

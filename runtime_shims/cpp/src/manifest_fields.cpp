@@ -45,7 +45,7 @@ constexpr ChoiceType<3> kCacheKind{{"full", "sliding", "cross"}};               
 constexpr ChoiceType<2> kAttention{{"fused", "portable"}};
 constexpr ChoiceType<3> kBackend{{"xnnpack", "portable", "onnx"}};
 constexpr ChoiceType<2> kFormat{{"executorch", "onnx"}};
-constexpr ChoiceType<5> kRole{{"program", "tokenizer", "golden", "preprocessor", "config"}};
+constexpr ChoiceType<6> kRole{{"program", "tokenizer", "golden", "preprocessor", "config", "draft"}};
 constexpr ChoiceType<3> kFloatType{{"float32", "float16", "bfloat16"}};
 constexpr ChoiceType<4> kCacheType{{"float32", "float16", "bfloat16", "int8"}};
 constexpr ChoiceType<7> kTensorType{{"float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}};

@@ -115,6 +115,18 @@ std::string folded(std::string path) {
   return path;
 }
 
+// A bundle that drafts for this one is named by its manifest, exactly when the recipe asks for one.
+void check_draft(const Manifest& manifest, Report& report) {
+  const std::optional<std::string>& draft = manifest.recipe.draft;
+  std::string listed;
+  for (const FileEntry& entry : manifest.files)
+    if (entry.role == "draft") listed += words(listed.empty() ? "" : ", ", entry.path);
+  const std::string_view wanted = draft ? kDraftManifest : "";
+  if (listed == wanted) return;
+  report.add("files with role \"draft\": expected ", draft ? wanted : std::string_view("none"), " (recipe.draft is ",
+             draft ? words("\"", *draft, "\"") : "null", "), got ", listed.empty() ? "none" : listed);
+}
+
 // No file is listed twice, even on a disk that ignores case, and no file is also a directory.
 void check_files(const Manifest& manifest, Report& report) {
   const auto paths = texts(manifest.files, [](const FileEntry& entry) { return folded(entry.path); });
@@ -127,6 +139,7 @@ void check_files(const Manifest& manifest, Report& report) {
       directories.insert(path.substr(0, end));
   for (const std::string& path : paths)
     if (directories.count(path) > 0) report.add("files: \"", path, "\" is also a directory");
+  check_draft(manifest, report);
 }
 
 void check_source(const Manifest& manifest, Report& report) {

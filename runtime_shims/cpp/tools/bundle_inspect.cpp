@@ -76,6 +76,13 @@ void print_programs(const Manifest& manifest) {
   }
 }
 
+void print_draft(const Bundle& draft, const std::string& name) {
+  const MemoryPlan& memory = draft.manifest.memory;
+  std::printf("draft: %s, quantization %s, weights %s, planned %s; run it with --speculate %s or auto\n", name.c_str(),
+              draft.manifest.quantization.c_str(), megabytes(memory.weights_bytes).c_str(),
+              megabytes(memory.planned_bytes).c_str(), name == kSelfInt4 ? "self" : "draft");
+}
+
 void print(const Bundle& bundle) {
   const Manifest& manifest = bundle.manifest;
   const Limits& limits = manifest.limits;
@@ -110,7 +117,10 @@ int inspect(int count, char** arguments) {
   if (path.empty()) return report_error("bundle-inspect", {ErrorCode::user_input, "no bundle was given; see --help"});
   const Result<Bundle> bundle = read_bundle(path, check_hashes);
   if (!bundle) return report_error("bundle-inspect", bundle.error());
+  const Result<std::optional<Bundle>> draft = bundle->draft(check_hashes);
+  if (!draft) return report_error("bundle-inspect", draft.error());
   print(*bundle);
+  if (*draft) print_draft(**draft, bundle->manifest.recipe.draft.value_or(""));
   return finish_output("bundle-inspect", kDone);
 }
 

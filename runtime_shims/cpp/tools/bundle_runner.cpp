@@ -8,11 +8,9 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <memory>
 
+#include "drafting.h"
 #include "exit_codes.h"
-#include "fixed_capacity/adaptive.h"
-#include "fixed_capacity/draft_bundle.h"
 #include "fixed_capacity/executorch_program.h"
 #include "fixed_capacity/speculative.h"
 #include "fixed_capacity/words.h"
@@ -29,66 +27,6 @@ std::atomic<bool> decoding{false}, interrupted{false};
 // checking files takes a while, and leaves nothing behind.
 void interrupt(int) {
   if (!decoding || interrupted.exchange(true)) _exit(kInterrupted);
-}
-
-// A session over a bundle's program.
-Result<Session> open_session(const Bundle& bundle, const std::optional<std::string>& backend) {
-  const Result<const ProgramEntry*> entry = bundle.program(backend);
-  if (!entry) return entry.error();
-  Result<std::unique_ptr<Program>> program = load_executorch_program(bundle, **entry);
-  if (!program) return program.error();
-  return Session::open(bundle.manifest, std::move(program).value());
-}
-
-// What proposes drafts, and how many are asked for. Everything lives as long as the run.
-struct Drafting {
-  std::optional<Bundle> bundle;
-  std::optional<Session> session;
-  std::unique_ptr<Proposer> proposer;
-  std::unique_ptr<DraftLength> length;
-  AdaptiveDrafts* adaptive = nullptr;
-};
-
-// Refuses more drafts than the bundle verifies, and a draft bundle that cannot draft for it. No program is loaded yet.
-Status read_draft(const Bundle& target, const RunnerOptions& options, Drafting& drafting) {
-  if (options.speculate == Speculate::off) return {};
-  const int64_t most = target.manifest.limits.max_draft;
-  if (most == 0)
-    return refusal(ErrorCode::user_input, "the bundle verifies no drafts; export it with --max-draft");
-  if (options.num_drafts && *options.num_drafts > most)
-    return refusal(ErrorCode::user_input, "--num-drafts ", *options.num_drafts, ": the bundle verifies at most ", most,
-                   "; export it with a larger --max-draft");
-  if (!options.draft_bundle) return {};
-  Result<Bundle> bundle = read_bundle(*options.draft_bundle, options.check_hashes);
-  if (!bundle) return bundle.error();
-  if (Status fits = check_draft_bundle(target, *bundle); !fits) return fits;
-  drafting.bundle = std::move(bundle).value();
-  return {};
-}
-
-// Loads the draft model, and measures speeds if asked to. `rows` is the size of a batch.
-Status open_drafting(const RunnerOptions& options, int64_t rows, Session& session, Drafting& drafting) {
-  if (options.speculate == Speculate::off) return {};
-  const int64_t most = session.limits().max_draft;
-  if (drafting.bundle) {
-    Result<Session> opened = open_session(*drafting.bundle, std::nullopt);
-    if (!opened) return opened.error();
-    drafting.session.emplace(std::move(opened).value());
-    drafting.proposer =
-        std::make_unique<DraftModel>(*drafting.session, options.settings, session.manifest().tokens, most);
-  } else {
-    drafting.proposer = std::make_unique<PromptLookup>(session.limits());
-  }
-  if (options.speculate != Speculate::automatic) {
-    drafting.length = std::make_unique<FixedDrafts>(options.num_drafts.value_or(most));
-    return {};
-  }
-  Result<SpeedModel> speed = measure(session, rows, drafting.session ? &*drafting.session : nullptr);
-  if (!speed) return speed.error();
-  auto adaptive = std::make_unique<AdaptiveDrafts>(std::move(speed).value(), most);
-  drafting.adaptive = adaptive.get();
-  drafting.length = std::move(adaptive);
-  return {};
 }
 
 // Rows that run at once: a draft model that takes fewer makes batches smaller.

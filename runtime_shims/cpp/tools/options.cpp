@@ -73,8 +73,8 @@ Result<Speculate> parse_speculate(const std::string& text) {
   for (const Speculate mode :
        {Speculate::off, Speculate::draft, Speculate::prompt_lookup, Speculate::self, Speculate::automatic})
     if (text == name_of(mode)) return mode;
-  return refusal(ErrorCode::user_input, "--speculate ", text,
-                 " is unknown; use off, draft, prompt-lookup, self or auto");
+  return refusal(ErrorCode::user_input, "--speculate must be one of off, prompt-lookup, draft, self, auto, got \"", text,
+                 "\"");
 }
 
 // Puts the value of a result where it belongs, or keeps why there is none.
@@ -135,15 +135,6 @@ Status check_together(const RunnerOptions& options) {
     return refusal(ErrorCode::user_input,
                    kinds == 0 ? "there is nothing to run" : "several kinds of input exclude each other",
                    "; give one of --ids, --prompt, --audio or --batch");
-  const bool needs_draft = options.speculate == Speculate::draft || options.speculate == Speculate::self;
-  if (needs_draft && !options.draft_bundle)
-    return refusal(ErrorCode::user_input, "--speculate ", name_of(options.speculate),
-                   " needs the model that drafts; give --draft-bundle");
-  if (options.draft_bundle && !needs_draft && options.speculate != Speculate::automatic)
-    return refusal(ErrorCode::user_input,
-                   "--draft-bundle without --speculate draft, self or auto is not used; add one");
-  if (options.num_drafts && (options.speculate == Speculate::off || options.speculate == Speculate::automatic))
-    return refusal(ErrorCode::user_input, "--num-drafts needs --speculate draft, self or prompt-lookup; auto chooses");
   return options.settings.check();
 }
 
@@ -214,8 +205,9 @@ How tokens are chosen; without --temperature the best one is taken
   --seed N                of all draws
 
 Speculation: several tokens per step. Greedy text is unchanged; drawn text with a draft model keeps its distribution
-  --speculate MODE        off (default), prompt-lookup, draft, self (a quantized copy drafts), auto (what pays)
-  --draft-bundle BUNDLE   the model that drafts
+  --speculate MODE        off (default), prompt-lookup, draft (the model of --draft-bundle, or that of export-model
+                          --draft), self (what --draft self-int4 made), auto (what pays)
+  --draft-bundle BUNDLE   the model that drafts, if the bundle holds none
   --num-drafts N          drafts per round; default: all that the bundle verifies
 
 Running

@@ -21,6 +21,9 @@ struct Bundle {
   // The program for `backend`, or the first one; it lives as long as the bundle. Refuses naming what there is.
   Result<const ProgramEntry*> program(std::optional<std::string_view> backend = std::nullopt) const;
 
+  // The bundle inside that drafts for this one, or none. Refuses as `read_bundle` does.
+  Result<std::optional<Bundle>> draft(bool check_hashes = true) const;
+
   // Where the listed file `path` lies. Refuses a file that is not listed.
   Result<std::filesystem::path> file(std::string_view path) const;
 };

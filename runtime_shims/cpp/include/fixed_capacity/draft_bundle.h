@@ -8,6 +8,7 @@
 namespace fixed_capacity {
 
 // Refuses with everything in which the bundles differ and must not. Capacities may differ: a smaller draft drafts less.
-Status check_draft_bundle(const Bundle& target, const Bundle& draft);
+// A bundle's own draft has the tokenizer of its bundle.
+Status check_draft_bundle(const Bundle& target, const Bundle& draft, bool is_own = false);
 
 }  // namespace fixed_capacity

@@ -18,6 +18,10 @@ namespace fixed_capacity {
 
 inline constexpr int64_t kFormatVersion = 1;
 inline constexpr std::string_view kManifestName = "manifest.json";
+// Where the manifest of a bundle's own draft lies.
+inline constexpr std::string_view kDraftManifest = "draft/manifest.json";
+// The own draft that is the same model in 4 bits.
+inline constexpr std::string_view kSelfInt4 = "self-int4";
 // What to do about a manifest that contradicts itself or its programs.
 inline constexpr std::string_view kEdited = "the file was edited or damaged: export the model again";
 
