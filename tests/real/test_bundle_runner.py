@@ -78,12 +78,12 @@ def test_1600_tokens_stay_the_same_whatever_proposes(
 ) -> None:
     target, draft = gemma
     length = ("--max-new-tokens", NEW_TOKENS, "--no-verify")
-    for mode in (("--speculate", "prompt-lookup"), ("--speculate", "self", "--draft-bundle", draft, "--num-drafts", 4)):
-        found = runner.answer(target, [prompt], *length, *mode)
+    for mode in (("prompt-lookup",), ("draft", "--draft-bundle", draft, "--num-drafts", 4)):
+        found = runner.answer(target, [prompt], *length, "--speculate", *mode)
         assert first_difference(plain, found["generations"][0]["tokens"]) is None, mode
         counts = found["stats"]["speculation"]
         summary.add(
-            "gemma3", f"C++, {mode[1]}", f"{NEW_TOKENS} tokens equal in {counts['rounds']} steps, "
+            "gemma3", f"C++, {mode[0]}", f"{NEW_TOKENS} tokens equal in {counts['rounds']} steps, "
             f"{counts['accepted']} of {counts['evaluated']} drafts accepted",
         )  # fmt: skip
         assert counts["accepted"] > 100
@@ -95,7 +95,7 @@ def test_any_number_of_drafts_gives_the_same_tokens(
 ) -> None:
     target, draft = gemma
     length = ("--max-new-tokens", 640, "--no-verify", "--num-drafts", drafts)
-    for mode in (("prompt-lookup",), ("self", "--draft-bundle", draft)):
+    for mode in (("prompt-lookup",), ("draft", "--draft-bundle", draft)):
         assert runner.tokens(target, [prompt], *length, "--speculate", *mode) == [plain[:640]]
 
 
@@ -104,7 +104,7 @@ def test_four_chats_with_ragged_acceptance_equal_four_single_runs(
 ) -> None:
     target, draft = (exports.bundle(name, "fused") for name in ("smollm2", "smollm2-8da4w"))
     rows = [chat(smollm2[1], question) for question in QUESTIONS]
-    mode = ("--max-new-tokens", 48, "--no-verify", "--speculate", "self", "--draft-bundle", draft.root)
+    mode = ("--max-new-tokens", 48, "--no-verify", "--speculate", "draft", "--draft-bundle", draft.root)
     together = runner.answer(target.root, rows, *mode)
     found = [row["tokens"] for row in together["generations"]]
     assert found == [runner.tokens(target.root, [row], *mode)[0] for row in rows]
