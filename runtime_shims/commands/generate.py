@@ -50,6 +50,7 @@ from runtime_shims.commands.inputs import (
 )
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
+from runtime_shims.contract.pieces import read_pieces
 from runtime_shims.reference.sampling_settings import SamplingSettings
 
 if TYPE_CHECKING:
@@ -209,11 +210,10 @@ def _generate(
 
 
 def _read(bundle: Bundle, inputs: InputOptions) -> tuple[list[InputRow], TextDecoder | None]:
-    """The rows, and what decodes their answers: the tokenizer where prompts need it, else whatever loads fastest."""
-    from runtime_shims.reference.text import load_text_codec, load_text_decoder
+    """The rows, and what decodes their answers: the same for prompts and for the ids that they become."""
+    from runtime_shims.reference.text import PieceDecoder, load_text_codec, load_text_decoder
 
-    if inputs.prompts or inputs.prompts_file:
-        codec = load_text_codec(bundle)
-        return read_rows(bundle, inputs, codec), codec
-    decoder = load_text_decoder(bundle)
-    return read_rows(bundle, inputs, None), decoder
+    if not (inputs.prompts or inputs.prompts_file):
+        return read_rows(bundle, inputs, None), load_text_decoder(bundle)
+    codec, pieces = load_text_codec(bundle), read_pieces(bundle)
+    return read_rows(bundle, inputs, codec), codec if pieces is None else PieceDecoder(pieces)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from runtime_shims.reference.generation import Generation
     from runtime_shims.reference.stop_strings import TextGate
-    from runtime_shims.reference.text import TextDecoder, TextStream
+    from runtime_shims.reference.text import TextDecoder
+    from runtime_shims.reference.text_stream import TextStream
 
 Statistics = Mapping[str, Any]
 BAR = 30

@@ -38,6 +38,11 @@ class Pieces:
         text = b"".join(self.pieces[token] for token in tokens if token not in self._left_out)
         return text.removeprefix(b" ") if self.strip_leading_space else text
 
+    def bytes_of(self, token: int, is_first: bool) -> bytes:
+        """What a token adds to a text; without the space that a text begins with where the tokenizer takes that off."""
+        piece = b"" if token in self._left_out else self.pieces[token]
+        return piece.removeprefix(b" ") if is_first and self.strip_leading_space else piece
+
     @cached_property
     def _left_out(self) -> frozenset[int]:
         return frozenset(self.special)

@@ -14,7 +14,7 @@ from runtime_shims.contract.integers import pictured
 
 
 class TextPieces(Protocol):
-    """Turns a row's tokens into text as they come, see `text.TextStream`."""
+    """Turns a row's tokens into text as they come, see `text_stream.TextStream`."""
 
     def push(self, token: int) -> str:
         """Add a token; return the text that is now certain, possibly empty."""

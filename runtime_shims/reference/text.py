@@ -10,9 +10,9 @@ from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.out_of_memory import is_out_of_memory
 from runtime_shims.contract.pieces import Pieces, read_pieces
+from runtime_shims.reference.text_stream import CodecStream, PieceStream, TextStream
 
 TOKENIZER_DIRECTORY = "tokenizer"
-_INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 
 
 class TextDecoder(Protocol):
@@ -39,7 +39,7 @@ class PieceDecoder:
 
     def stream(self) -> TextStream:
         """A fresh incremental decoder; one per row."""
-        return TextStream(self)
+        return PieceStream(self._pieces)
 
 
 class TextCodec:
@@ -82,45 +82,7 @@ class TextCodec:
 
     def stream(self) -> TextStream:
         """A fresh incremental decoder; one per row."""
-        return TextStream(self)
-
-
-class TextStream:
-    """Turns tokens into text as they come, never half a character.
-
-    A character may need several tokens, and a token's text may depend on its neighbour (a leading space
-    that only appears inside a text). So the text of a token is the difference between decoding a short
-    context with and without it, held back while it ends in an incomplete character.
-    """
-
-    def __init__(self, codec: TextDecoder) -> None:
-        """`codec` decodes; the stream keeps the tokens."""
-        self._codec = codec
-        self._tokens: list[int] = []
-        self._context_start = 0
-        self._emitted_end = 0
-
-    def push(self, token: int) -> str:
-        """Add a token; return the text that is now certain, possibly empty."""
-        self._tokens.append(token)
-        known, text = self._decode_tail()
-        if text.endswith(_INCOMPLETE) or len(text) <= len(known):
-            return ""
-        return self._emit(known, text)
-
-    def finish(self) -> str:
-        """The text still held back, with a replacement character for what never became complete."""
-        known, text = self._decode_tail()
-        return self._emit(known, text)
-
-    def _decode_tail(self) -> tuple[str, str]:
-        known = self._codec.decode(self._tokens[self._context_start : self._emitted_end])
-        return known, self._codec.decode(self._tokens[self._context_start :])
-
-    def _emit(self, known: str, text: str) -> str:
-        self._context_start = self._emitted_end
-        self._emitted_end = len(self._tokens)
-        return text[len(known) :]
+        return CodecStream(self)
 
 
 def require_text(text: str, what: str) -> str:
@@ -130,7 +92,8 @@ def require_text(text: str, what: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:  # Python keeps such bytes as lone surrogates
-        raise UserInputError(f"{what} is not UTF-8 text (character {error.start}); give it as UTF-8") from None
+        byte = len(text[: error.start].encode("utf-8"))
+        raise UserInputError(f"{what} is not UTF-8 text (byte {byte}); give it as UTF-8") from None
     return text
 
 

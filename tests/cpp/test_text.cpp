@@ -1,4 +1,7 @@
 // Tokens to text: whole and as it comes, characters spread over tokens, stop strings across tokens.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "check.h"
 #include "fixed_capacity/pieces.h"
 
@@ -55,6 +58,30 @@ TEST(a_character_waits_for_its_last_byte_and_a_wrong_byte_is_replaced) {
   const std::vector<std::vector<int64_t>> cases{{5}, {6, 6}, {5, 5, 6}, {7, 3, 5}, {3, 5, 6, 5}};
   for (const auto& tokens : cases) CHECK(streamed(pieces, tokens) == pieces.decode(tokens));
   CHECK(pieces.decode(cases[1]) == "\uFFFD\uFFFD" && pieces.decode(cases[2]) == "\uFFFD\u00e9");
+}
+
+TEST(text_is_shown_and_stopped_as_in_the_golden_table) {
+  using Json = nlohmann::json;
+  std::ifstream file(std::string(FIXED_CAPACITY_GOLDEN) + "/text_streams.json");
+  const Json table = Json::parse(file);
+  CHECK(table.at("cases").size() > 5);
+  for (const Json& given : table.at("cases")) {
+    const Json data = {{"kind", "bytes"},
+                       {"strip_leading_space", given.at("strip_leading_space")},
+                       {"pieces", table.at("pieces")},
+                       {"special", {0}}};
+    const Pieces pieces =
+        std::move(Pieces::from_json(data.dump(), static_cast<int64_t>(table.at("pieces").size()))).value();
+    const auto tokens = given.at("tokens").get<std::vector<int64_t>>();
+    TextStream stream(pieces);
+    Json shown = Json::array();
+    for (const int64_t token : tokens) shown.push_back(stream.push(token));
+    const size_t stopped = stopped_after(pieces, given.at("stops").get<std::vector<std::string>>(), tokens);
+    const bool is_equal = shown == given.at("shown") && stream.finish() == given.at("rest").get<std::string>() &&
+                          stopped == given.at("stopped_after").get<size_t>();
+    if (!is_equal) std::printf("  %s\n", given.at("name").get<std::string>().c_str());
+    CHECK(is_equal);
+  }
 }
 
 TEST(a_stop_string_is_found_across_tokens_and_inside_characters) {

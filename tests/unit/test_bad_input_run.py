@@ -153,7 +153,7 @@ def test_bytes_that_are_not_utf_8_are_one_line_wherever_they_come_from(bundle: P
     prompts = bundle.parent / "prompts.txt"
     prompts.write_bytes(b"good\ncaf\xc3\n")
     for given, message in (
-        (("-p", "caf\udcc3"), "the prompt is not UTF-8 text (character 3)"),
+        (("-p", "caf\udcc3"), "the prompt is not UTF-8 text (byte 3)"),
         (("--prompts-file", prompts), f"{prompts} is not UTF-8 text (byte 8)"),
         (("--ids", "\udcff"), "--ids takes integers separated by commas, got '\\udcff'"),
         (("--prompts-file", "no\udcffwhere"), "there is no prompts file no\\udcffwhere"),
@@ -182,7 +182,7 @@ def ids(count: int) -> str:
         (("-p", "a" * (CAPACITY + 1)), 1, "export with a larger --max-dec"),
         (("--ids", ""), 2, "the prompt of row 0 is empty"),
         (("-p", ""), 2, "the prompt of row 0 is empty"),
-        (("-p", "caf\udcc3"), 2, "the prompt is not UTF-8 text (character 3); give it as UTF-8"),
+        (("-p", "caf\udcc3"), 2, "the prompt is not UTF-8 text (byte 3); give it as UTF-8"),
         (("--ids", "5,1.5"), 2, "--ids takes integers separated by commas, got '5,1.5'"),
         (("--ids", "1_0"), 2, "--ids takes integers separated by commas, got '1_0'"),
         (("--ids", "٣"), 2, "--ids takes integers separated by commas, got '٣'"),

@@ -149,7 +149,7 @@ def test_a_tokenizer_whose_settings_have_the_wrong_form_is_one_line(tmp_path: Pa
 def test_a_text_that_is_not_utf_8_is_refused_in_one_line(codec: TextCodec) -> None:
     with pytest.raises(UserInputError) as refusal:
         codec.encode("caf\udcc3")
-    assert str(refusal.value) == "the prompt is not UTF-8 text (character 3); give it as UTF-8"
+    assert str(refusal.value) == "the prompt is not UTF-8 text (byte 3); give it as UTF-8"
     assert codec.decode(codec.encode("café")) == "café"
 
 

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kKeys{"kind", "strip_leading_space", "pieces", "special"};
 constexpr const char* kRepair = "copy the bundle again or export the model again";
-constexpr size_t kLongestCharacter = 4;  // bytes of UTF-8
 
 Error corrupt(const Faults& faults) {
   return Error{ErrorCode::bundle_corrupt, faults_text(kPiecesName, faults, kRepair)};
@@ -71,18 +70,6 @@ std::optional<std::string> leave_out(const JsonValue& given, int64_t vocab_size,
   if (list == nullptr) return words("special: expected a list of ids below ", vocab_size, ", got ", shown(given));
   if (!is_rising) return std::string("special: expected rising ids");
   return std::nullopt;
-}
-
-// Bytes at the end of `text` that begin a character and do not end it.
-size_t unfinished(std::string_view text) {
-  for (size_t count = 1; count < kLongestCharacter && count <= text.size(); ++count) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - count]);
-    if (byte < 0x80) return 0;
-    if (byte < 0xC0) continue;  // in the middle of a character
-    const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-    return length > count ? count : 0;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -144,7 +131,7 @@ std::string TextStream::push(int64_t token) {
   const std::string_view piece = pieces_->bytes_of(token, !has_text_);
   has_text_ = has_text_ || !piece.empty() || !pieces_->bytes_of(token, false).empty();
   held_ += piece;
-  const size_t keep = unfinished(held_);
+  const size_t keep = unfinished_bytes(held_);
   std::string shown = with_replacements(std::string_view(held_).substr(0, held_.size() - keep));
   held_.erase(0, held_.size() - keep);
   return shown;

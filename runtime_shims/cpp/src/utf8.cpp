@@ -3,6 +3,8 @@
 namespace fixed_capacity {
 namespace {
 
+constexpr size_t kLongestCharacter = 4;  // bytes
+
 // Bytes of a character by its first one, the bits of that byte that count, and the least code that needs so many.
 struct Form {
   size_t bytes;
@@ -71,6 +73,16 @@ std::string with_replacements(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return result;
+}
+
+size_t unfinished_bytes(std::string_view text) {
+  for (size_t count = 1; count < kLongestCharacter && count <= text.size(); ++count) {
+    const std::string_view end = text.substr(text.size() - count);
+    if ((byte_at(end, 0) & 0xC0) == 0x80) continue;  // in the middle of a character
+    const bool is_whole = first_character(end).bytes > 0;
+    return !is_whole && begins_character(end) ? count : 0;
+  }
+  return 0;
 }
 
 size_t count_characters(std::string_view text) {

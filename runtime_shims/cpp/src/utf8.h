@@ -23,6 +23,9 @@ std::optional<size_t> first_wrong_byte(std::string_view text);
 // `text` with U+FFFD for what is no character: one for each longest beginning of a character, as Python puts them.
 std::string with_replacements(std::string_view text);
 
+// Bytes at the end of `text` that some more bytes would make a character.
+size_t unfinished_bytes(std::string_view text);
+
 // How many characters a text holds that has no wrong byte.
 size_t count_characters(std::string_view text);
 
