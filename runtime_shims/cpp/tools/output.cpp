@@ -136,7 +136,8 @@ void TokenPrinter::print(int64_t row, std::optional<int64_t> token, const std::s
 void TokenPrinter::finish_batch() {
   if (!options_.stream) return;
   for (size_t row = 0; row < screens_.size(); ++row) {
-    const std::string rest = screens_[row].gate.push(screens_[row].stream.finish()) + screens_[row].gate.finish();
+    std::string rest = screens_[row].gate.push(screens_[row].stream.finish());
+    rest += screens_[row].gate.finish();  // only now: it empties what the line above adds to
     if (!rest.empty()) print(static_cast<int64_t>(row), std::nullopt, rest);
   }
   if (!options_.as_json) std::printf("\n");
