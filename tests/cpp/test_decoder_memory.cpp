@@ -82,6 +82,16 @@ TEST(no_round_of_speculation_allocates) {
   }
 }
 
+TEST(rounds_are_counted_by_their_length_however_many_drafts_a_bundle_verifies) {
+  const std::vector<int64_t> drafts(100, 3);
+  RunStats stats(100);
+  for (const int64_t accepted : {65, 100}) {
+    const RowRound outcome{drafts, accepted, accepted + 1};
+    stats.record(std::span(&outcome, 1));
+  }
+  CHECK(stats.accepted_lengths[64] == 0 && stats.accepted_lengths[65] == 1 && stats.accepted_lengths[100] == 1);
+}
+
 TEST(the_peak_is_that_of_this_process) {
   constexpr size_t kBytes = 64 << 20;
   const int64_t before = peak_rss_bytes();

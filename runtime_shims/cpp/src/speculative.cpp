@@ -24,7 +24,8 @@ Decoder::Decoder(Session& session, Decoding how)
       how_(std::move(how)),
       chooser_(how_.settings, session.manifest().tokens),
       judge_(chooser_),
-      blocks_(session.limits().max_batch, session.limits().max_logit_rows) {
+      blocks_(session.limits().max_batch, session.limits().max_logit_rows),
+      stats_(session.limits().max_draft) {
   const auto most = static_cast<size_t>(session.limits().max_batch);
   rows_.reserve(most);
   for (size_t row = 0; row < most; ++row) rows_.emplace_back(session.limits(), session.manifest().tokens);

@@ -2,7 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <string>
@@ -18,7 +17,7 @@ void RunStats::record(std::span<const RowRound> outcomes) {
     corrections += outcome.corrected();
     bonuses += outcome.has_bonus();
     if (outcome.drafts() > 0)
-      ++accepted_lengths[static_cast<size_t>(std::min(outcome.accepted, kMostDrafts))];
+      ++accepted_lengths[static_cast<size_t>(outcome.accepted)];
     else
       plain_tokens += outcome.emitted;
   }

@@ -31,7 +31,7 @@ std::optional<double> acceptance(const RunStats& stats) {
 }
 
 std::vector<int64_t> lengths_of(const RunStats& stats) {
-  std::vector<int64_t> lengths(stats.accepted_lengths.begin(), stats.accepted_lengths.end());
+  std::vector<int64_t> lengths = stats.accepted_lengths;
   while (!lengths.empty() && lengths.back() == 0) lengths.pop_back();
   return lengths;
 }

@@ -2,15 +2,13 @@
 // runtime_shims/reference/stats.py, where the counts are explained.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace fixed_capacity {
-
-inline constexpr int64_t kMostDrafts = 64;  // accepted lengths that are counted one by one
 
 // What one round brought one row; nothing for a row that had ended.
 struct RowRound {
@@ -42,13 +40,16 @@ class Watch {
 };
 
 struct RunStats {
+  // No more than `max_draft` drafts are accepted in a round; counting them allocates nothing.
+  explicit RunStats(int64_t max_draft) : accepted_lengths(static_cast<size_t>(max_draft) + 1) {}
+
   int64_t requests = 0;
   double encode_seconds = 0.0, prefill_seconds = 0.0, decode_seconds = 0.0;
   double propose_seconds = 0.0, verify_seconds = 0.0, settle_seconds = 0.0;
   int64_t prefill_tokens = 0, new_tokens = 0, decode_tokens = 0, steps = 0;
   int64_t fallback_rounds = 0, proposed = 0, evaluated = 0, accepted = 0, corrections = 0, bonuses = 0;
   int64_t plain_tokens = 0;
-  std::array<int64_t, kMostDrafts + 1> accepted_lengths{};
+  std::vector<int64_t> accepted_lengths;
 
   // Counts one round: what became of every row.
   void record(std::span<const RowRound> outcomes);
