@@ -11,6 +11,9 @@ from typing import Protocol
 
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
+from runtime_shims.contract.utf_8 import require_utf_8
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class TextPieces(Protocol):
@@ -25,12 +28,15 @@ class StopStrings:
     """The stop strings of a run, and how its tokens become text."""
 
     def __init__(self, texts: Sequence[str], new_stream: Callable[[], TextPieces]) -> None:
-        """`new_stream` makes the text of one row. Raises UserInputError unless there is a text and none is empty."""
+        """`new_stream` makes the text of one row. Raises UserInputError without a text, or for one that no row can hold."""
         if not texts:
             raise UserInputError("no stop string was given; leave stop strings out, or give --stop a text")
         for text in texts:
             if not isinstance(text, str) or not text:
                 raise UserInputError(f"--stop must be a text of at least one character, got {pictured(text)}")
+            require_utf_8(text, "--stop")
+            if _REPLACEMENT in text:
+                raise UserInputError("--stop holds U+FFFD, which stands for bytes that are no text; leave it out")
         self.texts = tuple(texts)
         self._new_stream = new_stream
 

@@ -10,6 +10,7 @@ from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.out_of_memory import is_out_of_memory
 from runtime_shims.contract.pieces import Pieces, read_pieces
+from runtime_shims.contract.utf_8 import require_utf_8
 from runtime_shims.reference.text_stream import CodecStream, PieceStream, TextStream
 
 TOKENIZER_DIRECTORY = "tokenizer"
@@ -89,12 +90,7 @@ def require_text(text: str, what: str) -> str:
     """`text`, checked. Raises UserInputError for bytes of a command line that are not UTF-8."""
     if not isinstance(text, str):
         raise UserInputError(f"{what} must be a text, got {pictured(text)}")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:  # Python keeps such bytes as lone surrogates
-        byte = len(text[: error.start].encode("utf-8"))
-        raise UserInputError(f"{what} is not UTF-8 text (byte {byte}); give it as UTF-8") from None
-    return text
+    return require_utf_8(text, what)
 
 
 def has_tokenizer(bundle: Bundle) -> bool:

@@ -93,6 +93,19 @@ TEST(a_stop_string_is_found_across_tokens_and_inside_characters) {
   CHECK(stopped_after(pieces, {"abc"}, tokens) == 0);
 }
 
+TEST(a_stop_string_that_no_row_can_hold_is_refused_in_one_line) {
+  const Pieces pieces = pieces_of(false);
+  const auto refused = [&](const std::string& text) {
+    const Result<StopStrings> made = StopStrings::make({"fine", text}, pieces);
+    return made ? std::string() : made.error().message;
+  };
+  CHECK(refused("") == "--stop must be a text of at least one character, got ''");
+  CHECK(refused("caf\xC3") == "--stop is not UTF-8 text (byte 3); give it as UTF-8");
+  CHECK(refused("\u00e9\xFF") == "--stop is not UTF-8 text (byte 2); give it as UTF-8");
+  CHECK(refused("a\uFFFD") == "--stop holds U+FFFD, which stands for bytes that are no text; leave it out");
+  CHECK(refused("\u00e9").empty());
+}
+
 TEST(a_gate_holds_back_what_could_become_a_stop_string_and_no_more) {
   CHECK(gated({"END"}, {"to the E", "N", "D of"}) == "to the |||");
   CHECK(gated({"END"}, {"to the E", "N", "E"}) == "to the ||EN|E");

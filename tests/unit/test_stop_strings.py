@@ -73,3 +73,17 @@ def test_text_is_cut_at_the_stop_string_that_comes_first() -> None:
 def test_a_stop_string_has_at_least_one_character(wrong: list[str]) -> None:
     with pytest.raises(UserInputError, match="--stop"):
         StopStrings(wrong, lambda: Pieces([]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("caf\udcc3", "--stop is not UTF-8 text (byte 3); give it as UTF-8"),
+        ("\u00e9\udcff", "--stop is not UTF-8 text (byte 2); give it as UTF-8"),
+        ("a\ufffd", "--stop holds U+FFFD, which stands for bytes that are no text; leave it out"),
+    ],
+)
+def test_a_stop_string_that_no_row_can_hold_is_refused_in_one_line(wrong: str, message: str) -> None:
+    with pytest.raises(UserInputError) as refusal:
+        StopStrings(["fine", wrong], lambda: Pieces([]))
+    assert str(refusal.value) == message

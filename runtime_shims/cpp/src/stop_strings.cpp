@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fixed_capacity/words.h"
+#include "utf8.h"
 
 namespace fixed_capacity {
 namespace {
@@ -25,7 +26,11 @@ Result<StopStrings> StopStrings::make(std::vector<std::string> texts, const Text
   StopStrings result;
   for (const std::string& text : texts) {
     if (text.empty())
-      return refusal(ErrorCode::user_input, "--stop must be a text of at least one character, got \"\"");
+      return refusal(ErrorCode::user_input, "--stop must be a text of at least one character, got ''");
+    if (Status checked = require_utf_8(text, "--stop"); !checked) return checked.error();
+    if (text.find(kReplacement) != std::string::npos)
+      return refusal(ErrorCode::user_input,
+                     "--stop holds U+FFFD, which stands for bytes that are no text; leave it out");
     result.kept_ = std::max(result.kept_, text.size() - 1);
   }
   result.texts_ = std::move(texts);

@@ -1,5 +1,7 @@
 #include "utf8.h"
 
+#include "fixed_capacity/words.h"
+
 namespace fixed_capacity {
 namespace {
 
@@ -60,6 +62,12 @@ std::optional<size_t> first_wrong_byte(std::string_view text) {
   return std::nullopt;
 }
 
+Status require_utf_8(std::string_view text, std::string_view what) {
+  const std::optional<size_t> wrong = first_wrong_byte(text);
+  if (!wrong) return {};
+  return refusal(ErrorCode::user_input, what, " is not UTF-8 text (byte ", *wrong, "); give it as UTF-8");
+}
+
 std::string with_replacements(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -68,7 +76,7 @@ std::string with_replacements(std::string_view text) {
       result += text.substr(0, bytes);
     } else {
       for (bytes = 1; bytes < text.size() && begins_character(text.substr(0, bytes + 1));) ++bytes;
-      result += "\xEF\xBF\xBD";
+      result += kReplacement;
     }
     text.remove_prefix(bytes);
   }

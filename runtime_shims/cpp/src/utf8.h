@@ -6,7 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "fixed_capacity/result.h"
+
 namespace fixed_capacity {
+
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 // One character and the bytes it takes; no bytes when `text` does not begin with one. Overlong forms, surrogates and
 // numbers beyond U+10FFFF are none.
@@ -19,6 +23,9 @@ Character first_character(std::string_view text);
 
 // Where the first byte lies that begins no character; nothing if there is none.
 std::optional<size_t> first_wrong_byte(std::string_view text);
+
+// Refuses a text that is not UTF-8. `what` names it.
+[[nodiscard]] Status require_utf_8(std::string_view text, std::string_view what);
 
 // `text` with U+FFFD for what is no character: one for each longest beginning of a character, as Python puts them.
 std::string with_replacements(std::string_view text);

@@ -22,7 +22,8 @@ class TextPieces {
 // The stop strings of a run, and how its tokens become text.
 class StopStrings {
  public:
-  // `pieces` must outlive the stop strings. Refuses an empty list and an empty text.
+  // `pieces` must outlive the stop strings. Refuses an empty list, and a text that no row can
+  // hold: an empty one, one that is not UTF-8, one with U+FFFD.
   static Result<StopStrings> make(std::vector<std::string> texts, const TextPieces& pieces);
 
   const std::vector<std::string>& texts() const { return texts_; }
