@@ -30,7 +30,7 @@ def bytes_bundle(gemma3: Path) -> Path:
     path.unlink(missing_ok=True)
     path.write_text(to_json(Pieces(tuple(PARTS[id % len(PARTS)] for id in range(vocab)), (), False)), encoding="utf-8")
     entry = {
-        "path": PIECES_NAME, "role": "pieces", "sha256": sha256_of(path), "size_bytes": path.stat().st_size
+        "path": PIECES_NAME, "role": "tokenizer", "sha256": sha256_of(path), "size_bytes": path.stat().st_size
     }  # fmt: skip
 
     def list_it(manifest: dict) -> None:
