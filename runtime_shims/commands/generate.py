@@ -45,6 +45,7 @@ from runtime_shims.commands.inputs import (
     InputRow,
     batches,
     check_options,
+    check_rows,
     read_rows,
     source_of,
 )
@@ -169,6 +170,7 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
         )
     if options.output.stream and len(rows) > 1 and not options.output.as_json:
         raise UserInputError(f"--stream prints one row, {len(rows)} were given; add --json for all of them")
+    check_rows(rows, bundle.manifest)
     stops = stop_strings(decoder, options.decoding.stops)
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)

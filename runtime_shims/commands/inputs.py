@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
+from runtime_shims.contract.manifest import Manifest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,10 +43,12 @@ class InputOptions:
 class InputRow:
     """One row of a request: what the user gave, the decoder prompt, the encoder input if there is one.
 
+    `name` says in messages where it stands in the whole input: its number, or its line of a file.
     Of sound that is a `waveform` [1, N] when the program makes the features, else the `features` themselves.
     """
 
     label: str
+    name: str
     prompt: tuple[int, ...]
     source_ids: tuple[int, ...] | None = None
     features: Tensor | None = None
@@ -80,14 +84,29 @@ def read_rows(bundle: Bundle, options: InputOptions, codec: TextCodec | None) ->
     if options.audio:
         return _audio_rows(bundle, options)
     if options.ids:
-        return [_row(bundle, text, parse_ids(text)) for text in options.ids]
-    texts = options.prompts if options.prompts_file is None else read_prompts(options.prompts_file)
+        return [_row(bundle, text, f"row {row}", parse_ids(text)) for row, text in enumerate(options.ids)]
+    if options.prompts_file is None:
+        texts = {f"row {row}": text for row, text in enumerate(options.prompts)}
+    else:
+        lines = read_prompts(options.prompts_file)
+        texts = {f"{options.prompts_file}, line {number}": text for number, text in lines.items()}
     if codec is None:
         raise UserInputError("the bundle carries no tokenizer; give token ids with --ids")
-    encoded = [
-        codec.encode_chat(text, options.system) if options.chat else codec.encode(text) for text in texts
-    ]
-    return [_row(bundle, text, tuple(ids)) for text, ids in zip(texts, encoded, strict=True)]
+    encode = partial(codec.encode_chat, system=options.system) if options.chat else codec.encode
+    return [_row(bundle, text, name, tuple(encode(text))) for name, text in texts.items()]
+
+
+def check_rows(rows: Sequence[InputRow], manifest: Manifest) -> None:
+    """Every row, before the first batch runs: a wrong one in a late batch must not cost the answers before it.
+
+    Raises UserInputError or CapacityExceeded, naming the row or line.
+    """
+    from runtime_shims.reference.request import check_prompt, check_source_ids
+
+    for row in rows:
+        check_prompt(row.prompt, row.name, manifest)
+        if row.source_ids is not None:
+            check_source_ids(row.source_ids, len(row.source_ids), row.name, manifest)
 
 
 def batches(rows: Sequence[InputRow], size: int) -> Iterator[Sequence[InputRow]]:
@@ -111,8 +130,8 @@ def source_of(rows: Sequence[InputRow], session: Session) -> SourceInput | None:
     return [row.source_ids for row in rows if row.source_ids is not None] or None
 
 
-def read_prompts(path: Path) -> tuple[str, ...]:
-    """One prompt per line, with or without a byte-order mark; lines of white space are skipped."""
+def read_prompts(path: Path) -> dict[int, str]:
+    """One prompt per line by the line's number from 1 on; a byte-order mark and lines of white space are skipped."""
     if not path.exists():
         raise UserInputError(f"there is no prompts file {path}")
     if path.is_dir():
@@ -121,7 +140,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UserInputError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    prompts = tuple(line for line in lines if line.strip())
+    prompts = {number: line for number, line in enumerate(lines, 1) if line.strip()}
     if not prompts:
         raise UserInputError(f"{path} holds no prompt; write one per line")
     return prompts
@@ -135,11 +154,11 @@ def parse_ids(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _row(bundle: Bundle, label: str, ids: tuple[int, ...]) -> InputRow:
+def _row(bundle: Bundle, label: str, name: str, ids: tuple[int, ...]) -> InputRow:
     """Ids are the prompt of a decoder-only model and the encoder input of a text-to-text model."""
     if bundle.manifest.kind == "decoder_only":
-        return InputRow(label, ids)
-    return InputRow(label, bundle.manifest.tokens.start, source_ids=ids)
+        return InputRow(label, name, ids)
+    return InputRow(label, name, bundle.manifest.tokens.start, source_ids=ids)
 
 
 def _audio_rows(bundle: Bundle, options: InputOptions) -> list[InputRow]:
@@ -150,6 +169,12 @@ def _audio_rows(bundle: Bundle, options: InputOptions) -> list[InputRow]:
     start = bundle.manifest.tokens.start
     if bundle.manifest.speech is not None:
         waveforms = Waveforms(bundle.manifest.speech)
-        return [InputRow(str(path), start, waveform=waveforms.of_file(path, cut)) for path in options.audio]
+        return [
+            InputRow(str(path), f"row {row}", start, waveform=waveforms.of_file(path, cut))
+            for row, path in enumerate(options.audio)
+        ]
     extractor = load_speech_features(bundle)
-    return [InputRow(str(path), start, features=extractor.of_file(path, cut)) for path in options.audio]
+    return [
+        InputRow(str(path), f"row {row}", start, features=extractor.of_file(path, cut))
+        for row, path in enumerate(options.audio)
+    ]

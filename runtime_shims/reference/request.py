@@ -47,11 +47,12 @@ def check_prompts(prompts: TokenRows, manifest: Manifest) -> tuple[tuple[int, ..
             f"{len(rows)} prompts were given, the bundle runs at most {limits.max_batch} rows at once; "
             f"send fewer or export with a larger --max-batch"
         )
-    return tuple(_check_prompt(prompt, row, manifest) for row, prompt in enumerate(rows))
+    return tuple(check_prompt(prompt, f"row {row}", manifest) for row, prompt in enumerate(rows))
 
 
-def _check_prompt(prompt: TokenRow, row: int, manifest: Manifest) -> tuple[int, ...]:
-    where, capacity = f"the prompt of row {row}", manifest.limits.max_dec
+def check_prompt(prompt: TokenRow, name: str, manifest: Manifest) -> tuple[int, ...]:
+    """One prompt as a tuple; `name` names its row in messages. Raises when it is empty, too long or no list of ids."""
+    where, capacity = f"the prompt of {name}", manifest.limits.max_dec
     length = len(items_of(prompt, where))
     if length == 0:
         raise UserInputError(f"{where} is empty; give it at least one token")
@@ -128,21 +129,26 @@ def _check_source_ids(source: object, enc_lengths: TokenRow | None, rows: int, m
     _check_row_count(len(given), rows)
     ids = [items_of(row_ids, f"the encoder input of row {row}") for row, row_ids in enumerate(given)]
     lengths = tuple(map(len, ids)) if enc_lengths is None else check_lengths(enc_lengths, rows)
-    capacity = _encoder_positions(manifest.limits)
-    kept = []
-    for row, (row_ids, length) in enumerate(zip(ids, lengths, strict=True)):
-        where = f"the encoder input of row {row}"
-        if length < 1 or length > len(row_ids):
-            raise UserInputError(
-                f"{where} has {length} real tokens of {len(row_ids)}; give at least one and no more than there are"
-            )
-        if length > capacity:
-            raise CapacityExceeded(
-                f"{where} has {length} tokens, the encoder holds at most {capacity} positions; "
-                f"shorten it or export with a larger --max-enc"
-            )
-        kept.append(check_tokens(row_ids[:length], manifest.tokens.vocab_size, where))
+    kept = [
+        check_source_ids(row_ids, length, f"row {row}", manifest)
+        for row, (row_ids, length) in enumerate(zip(ids, lengths, strict=True))
+    ]
     return EncoderSource(ids=tuple(kept), features=None, lengths=lengths)
+
+
+def check_source_ids(ids: TokenRow, length: int, name: str, manifest: Manifest) -> tuple[int, ...]:
+    """The first `length` ids of one row. Raises when there are not so many, for none, too many or unknown ones."""
+    where, capacity = f"the encoder input of {name}", _encoder_positions(manifest.limits)
+    if length < 1 or length > len(ids):
+        raise UserInputError(
+            f"{where} has {length} real tokens of {len(ids)}; give at least one and no more than there are"
+        )
+    if length > capacity:
+        raise CapacityExceeded(
+            f"{where} has {length} tokens, the encoder holds at most {capacity} positions; "
+            f"shorten it or export with a larger --max-enc"
+        )
+    return check_tokens(ids[:length], manifest.tokens.vocab_size, where)
 
 
 def _check_row_count(sources: int, rows: int) -> None:

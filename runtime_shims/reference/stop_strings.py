@@ -28,7 +28,7 @@ class StopStrings:
     """The stop strings of a run, and how its tokens become text."""
 
     def __init__(self, texts: Sequence[str], new_stream: Callable[[], TextPieces]) -> None:
-        """`new_stream` makes the text of one row. Raises UserInputError without a text, or for one that no row can hold."""
+        """`new_stream` makes the text of one row. Raises UserInputError without a text, or for one no row can hold."""
         if not texts:
             raise UserInputError("no stop string was given; leave stop strings out, or give --stop a text")
         for text in texts:

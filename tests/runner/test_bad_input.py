@@ -110,6 +110,28 @@ def test_a_batch_file_names_the_line_that_is_wrong(runner: Runner, gemma3: Path,
     refused(runner.run("--bundle", gemma3, "--batch", "/dev/zero"), USAGE, "line 1 is longer than 16777216 bytes")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code", "part"),
+    [
+        ("64", USAGE, "the prompt of {file}, line 12 has token id 64; ids are the integers 0..63"),
+        (",".join(["5"] * 121), FAILED, "the prompt of {file}, line 12 has 121 tokens, the decoder holds at most 120"),
+    ],
+    ids=["id", "length"],
+)
+def test_a_wrong_line_of_a_late_batch_is_named_before_the_first_one_runs(
+    runner: Runner, gemma3: Path, tmp_path: Path, wrong: str, code: int, part: str
+) -> None:
+    file = tmp_path / "rows"
+    file.write_text("5 6\n\n" + "7\n" * 9 + wrong + "\n", encoding="utf-8")
+    arguments = ("--batch", file, "--max-new-tokens", 2, "--stream", "--json")
+    refused(runner.run("--bundle", gemma3, *arguments), code, part.format(file=file))
+
+
+def test_a_wrong_source_is_named_by_its_row_in_the_whole_input(runner: Runner, small_t5: Path) -> None:
+    rows = ("--ids", "5,1", "--ids", "6,1", "--ids", "5,9999")
+    refused(runner.run("--bundle", small_t5, *rows), USAGE, "the encoder input of row 2 has token id 9999")
+
+
 def fake_helper(directory: Path, script: str) -> dict[str, str]:
     """The environment in which `run-model` is that shell script."""
     helper = directory / "run-model"

@@ -130,7 +130,7 @@ def test_a_stream_of_json_has_one_event_per_token(bundle: Path, capsys: pytest.C
 def test_a_prompts_file_may_have_a_byte_order_mark_and_only_line_feeds_end_a_prompt(tmp_path: Path) -> None:
     path = tmp_path / "prompts.txt"
     path.write_bytes("\ufeffone\r\ntwo\u2028more\n".encode())
-    assert read_prompts(path) == ("one", "two\u2028more")
+    assert read_prompts(path) == {1: "one", 2: "two\u2028more"}
 
 
 def test_streaming_does_not_fail_on_a_terminal_that_claims_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +149,29 @@ def test_a_prompts_file_runs_in_batches(
     expected = [f"[{i}] {continuation(line, 2)}" for i, line in enumerate(lines)]
     assert capsys.readouterr().out.splitlines() == expected
     assert [len(step) for step in programs[0].steps] == [8, 8, 3, 3]
+
+
+def test_a_wrong_line_of_a_prompts_file_is_named_before_the_first_batch_runs(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], programs: list[HistoryProgram]
+) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("a\n\n" + "b\n" * 9 + "c" * 41 + "\n", encoding="utf-8")
+    assert run("generate", bundle, "--prompts-file", file, "--max-new-tokens", 2, "--stream", "--json") == 1
+    printed = capsys.readouterr()
+    assert (printed.out, programs) == ("", [])
+    assert f"the prompt of {file}, line 12 has 41 tokens, the decoder holds at most 40 positions" in printed.err
+
+
+def test_a_wrong_row_of_a_batch_is_named_by_its_number_in_the_whole_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], programs: list[HistoryProgram]
+) -> None:
+    shape = BundleShape(kind="text_seq2seq", max_enc=4)
+    bundle = write_bundle(tmp_path / "t2t", shape, {"model.xnnpack.pte": ("program", b"pte")})
+    wrongs = {"5,99": "has token id 99; ids are", "5,5,5,5,5": "has 5 tokens, the encoder holds at most 4"}
+    for wrong, message in wrongs.items():
+        assert run("generate", bundle, "--ids", "5", "--ids", "6", "--ids", wrong) != 0
+        assert f"the encoder input of row 2 {message}" in capsys.readouterr().err
+    assert programs == []
 
 
 def test_a_chat_goes_through_the_template(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

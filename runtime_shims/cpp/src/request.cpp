@@ -7,17 +7,6 @@
 namespace fixed_capacity {
 namespace {
 
-Status check_prompt(TokenRow prompt, int64_t row, const Manifest& manifest) {
-  const int64_t capacity = manifest.limits.max_dec;
-  if (prompt.empty())
-    return refusal(ErrorCode::user_input, "the prompt of row ", row, " is empty; give it at least one token");
-  if (static_cast<int64_t>(prompt.size()) > capacity)
-    return refusal(ErrorCode::capacity_exceeded, "the prompt of row ", row, " has ", prompt.size(),
-                   " tokens, the decoder holds at most ", capacity,
-                   " positions; shorten it or export with a larger --max-dec");
-  return check_tokens(prompt, manifest.tokens.vocab_size, words("the prompt of row ", row));
-}
-
 Status check_count(int64_t sources, int64_t rows) {
   if (sources == rows) return {};
   return refusal(ErrorCode::user_input, sources, " encoder inputs for ", rows, " prompts; give one per prompt");
@@ -33,18 +22,6 @@ Status check_features(std::span<const float> features, int64_t rows, const Limit
       return refusal(ErrorCode::user_input,
                      "the speech features hold values that are not finite; check the audio");
   return {};
-}
-
-Status check_source_row(TokenRow ids, int64_t row, const Manifest& manifest) {
-  const int64_t capacity = manifest.limits.max_enc.value_or(0);
-  if (ids.empty())
-    return refusal(ErrorCode::user_input, "the encoder input of row ", row,
-                   " has 0 real tokens of 0; give at least one and no more than there are");
-  if (static_cast<int64_t>(ids.size()) > capacity)
-    return refusal(ErrorCode::capacity_exceeded, "the encoder input of row ", row, " has ", ids.size(),
-                   " tokens, the encoder holds at most ", capacity,
-                   " positions; shorten it or export with a larger --max-enc");
-  return check_tokens(ids, manifest.tokens.vocab_size, words("the encoder input of row ", row));
 }
 
 }  // namespace
@@ -64,6 +41,29 @@ Status check_tokens(TokenRow tokens, int64_t vocab_size, std::string_view where)
   return {};
 }
 
+Status check_prompt(TokenRow prompt, std::string_view name, const Manifest& manifest) {
+  const int64_t capacity = manifest.limits.max_dec;
+  if (prompt.empty())
+    return refusal(ErrorCode::user_input, "the prompt of ", name, " is empty; give it at least one token");
+  if (static_cast<int64_t>(prompt.size()) > capacity)
+    return refusal(ErrorCode::capacity_exceeded, "the prompt of ", name, " has ", prompt.size(),
+                   " tokens, the decoder holds at most ", capacity,
+                   " positions; shorten it or export with a larger --max-dec");
+  return check_tokens(prompt, manifest.tokens.vocab_size, words("the prompt of ", name));
+}
+
+Status check_source_ids(TokenRow ids, std::string_view name, const Manifest& manifest) {
+  const int64_t capacity = manifest.limits.max_enc.value_or(0);
+  if (ids.empty())
+    return refusal(ErrorCode::user_input, "the encoder input of ", name,
+                   " has 0 real tokens of 0; give at least one and no more than there are");
+  if (static_cast<int64_t>(ids.size()) > capacity)
+    return refusal(ErrorCode::capacity_exceeded, "the encoder input of ", name, " has ", ids.size(),
+                   " tokens, the encoder holds at most ", capacity,
+                   " positions; shorten it or export with a larger --max-enc");
+  return check_tokens(ids, manifest.tokens.vocab_size, words("the encoder input of ", name));
+}
+
 Status check_prompts(TokenRows prompts, const Manifest& manifest) {
   const auto rows = static_cast<int64_t>(prompts.size());
   if (rows == 0)
@@ -73,7 +73,8 @@ Status check_prompts(TokenRows prompts, const Manifest& manifest) {
                    manifest.limits.max_batch,
                    " rows at once; send fewer or export with a larger --max-batch");
   for (int64_t row = 0; row < rows; ++row)
-    if (Status checked = check_prompt(prompts[static_cast<size_t>(row)], row, manifest); !checked) return checked;
+    if (Status checked = check_prompt(prompts[static_cast<size_t>(row)], words("row ", row), manifest); !checked)
+      return checked;
   return {};
 }
 
@@ -92,7 +93,7 @@ Status check_source(const Source& source, int64_t rows, const Manifest& manifest
   if (is_speech) return check_features(source.features, rows, manifest.limits);
   if (Status counted = check_count(static_cast<int64_t>(source.ids.size()), rows); !counted) return counted;
   for (int64_t row = 0; row < rows; ++row)
-    if (Status checked = check_source_row(source.ids[static_cast<size_t>(row)], row, manifest); !checked)
+    if (Status checked = check_source_ids(source.ids[static_cast<size_t>(row)], words("row ", row), manifest); !checked)
       return checked;
   return {};
 }

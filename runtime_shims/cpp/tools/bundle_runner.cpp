@@ -12,6 +12,7 @@
 #include "drafting.h"
 #include "exit_codes.h"
 #include "fixed_capacity/executorch_program.h"
+#include "fixed_capacity/request.h"
 #include "fixed_capacity/speculative.h"
 #include "fixed_capacity/words.h"
 #include "input.h"
@@ -60,7 +61,9 @@ Answer answer_of(const DecodingRow& row, const InputRow& input, int64_t number, 
   return answer;
 }
 
-Status check_rows(const std::vector<InputRow>& rows, const RunnerOptions& options, const Limits& limits) {
+// Every row, before the first batch runs: a wrong one in a late batch must not cost the answers before it.
+Status check_rows(const std::vector<InputRow>& rows, const RunnerOptions& options, const Manifest& manifest) {
+  const Limits& limits = manifest.limits;
   const auto count = static_cast<int64_t>(rows.size());
   if (count > limits.max_batch && !options.batch)
     return refusal(ErrorCode::capacity_exceeded, count, " rows were given, the bundle runs at most ", limits.max_batch,
@@ -68,6 +71,12 @@ Status check_rows(const std::vector<InputRow>& rows, const RunnerOptions& option
   if (options.stream && count > 1 && !options.as_json)
     return refusal(ErrorCode::user_input, "--stream prints one row, ", count,
                    " were given; add --json for all of them");
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const std::string name = options.batch ? words(options.batch->string(), ", ", rows[row].label) : words("row ", row);
+    if (Status checked = check_prompt(rows[row].prompt, name, manifest); !checked) return checked;
+    if (manifest.kind != ModelKind::text_seq2seq) continue;
+    if (Status checked = check_source_ids(rows[row].source, name, manifest); !checked) return checked;
+  }
   return {};
 }
 
@@ -104,7 +113,7 @@ Status load(const RunnerOptions& options, Loaded& to) {
   if (!rows) return rows.error();
   to.rows = std::move(rows).value();
   const Limits& limits = bundle->manifest.limits;
-  if (Status checked = check_rows(to.rows, options, limits); !checked) return checked;
+  if (Status checked = check_rows(to.rows, options, bundle->manifest); !checked) return checked;
   Result<std::optional<Pieces>> pieces = read_pieces(*bundle);
   if (!pieces) return pieces.error();
   to.pieces = std::move(pieces).value();

@@ -25,6 +25,12 @@ struct Source {
 // Refuses ids outside the vocabulary. `where` names the row in messages.
 [[nodiscard]] Status check_tokens(TokenRow tokens, int64_t vocab_size, std::string_view where);
 
+// Refuses a prompt that is empty, too long or holds unknown ids. `name` names its row in messages.
+[[nodiscard]] Status check_prompt(TokenRow prompt, std::string_view name, const Manifest& manifest);
+
+// Refuses source ids that are none, more than the encoder holds, or unknown.
+[[nodiscard]] Status check_source_ids(TokenRow ids, std::string_view name, const Manifest& manifest);
+
 // Refuses too many prompts, and prompts that are empty, too long or hold unknown ids.
 [[nodiscard]] Status check_prompts(TokenRows prompts, const Manifest& manifest);
 
