@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from runtime_doubles import BundleShape, HistoryProgram, write_bundle
-from test_run_model_cli import golden, programs, run  # noqa: F401 - programs is an autouse fixture
+from test_run_model_cli import golden, run
 
 from runtime_shims.commands.inspect_memory import group_caches
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, UserInputError
 from runtime_shims.reference.golden import read_golden
 from runtime_shims.reference.replay import seeded_features
+
+pytestmark = pytest.mark.usefixtures("programs")
 
 SHAPE = BundleShape(backends=("xnnpack", "portable"), window=6, suppress=tuple(range(30, 50)))
 PROGRAMS = {f"model.{name}.pte": ("program", name.encode()) for name in SHAPE.backends}
