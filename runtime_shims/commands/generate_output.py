@@ -14,6 +14,7 @@ from runtime_shims.contract.formatting import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.text import Text
 
     from runtime_shims.reference.generation import Generation
     from runtime_shims.reference.stop_strings import TextGate
@@ -145,7 +146,7 @@ def _statistics_lines(statistics: Statistics) -> str:
         f"load {statistics['load_seconds']:.2f} s, peak memory {peak}\n"
         f"prefill {statistics['prefill_tokens']} tokens, {statistics['prefill_seconds']:.3f} s, "
         f"{rate('prefill_tokens_per_second')}; encoder {statistics['encode_seconds']:.3f} s\n"
-        f"decode {statistics['new_tokens']} tokens, {statistics['decode_steps']} steps, "
+        f"decode {statistics['decode_tokens']} tokens, {statistics['decode_steps']} steps, "
         f"{statistics['decode_seconds']:.3f} s, {rate('decode_tokens_per_second')}"
     )
 
@@ -154,7 +155,7 @@ def _drafts(speculation: Statistics) -> Group:
     """What became of the drafts: totals, and how many rounds accepted how many."""
     from runtime_shims.commands.tables import new_table, titled
 
-    acceptance = speculation["acceptance"]
+    acceptance, fallbacks = speculation["acceptance"], speculation["fallback_rounds"]
     totals = new_table(["drafts", ">", "time", ">"])
     for name, key, phase, seconds in (
         ("proposed", "proposed", "propose", "propose_ms"),
@@ -165,9 +166,19 @@ def _drafts(speculation: Statistics) -> Group:
     totals.add_row(
         "acceptance", "-" if acceptance is None else f"{acceptance:.0%}", "rounds", f"{speculation['rounds']:,}"
     )
-    totals.add_row("", "", "fallen back to none", f"{speculation['fallback_rounds']:,}")
+    totals.add_row("corrections", f"{speculation['corrections']:,}", "without drafts", f"{fallbacks:,}")
+    totals.add_row("bonuses", f"{speculation['bonuses']:,}", "", "")
     lengths = speculation["accepted_lengths"]
     histogram = new_table([">accepted in a round", ">rows", ""])
     for length, count in enumerate(lengths):
         histogram.add_row(str(length), f"{count:,}", "#" * round(BAR * count / max(lengths)))
-    return titled(f"Speculation: {speculation['mode']}", totals, *([histogram] if lengths else []))
+    costs = [_costs(speculation["speed_model"])] if speculation["speed_model"] else []
+    return titled(f"Speculation: {speculation['mode']}", totals, *([histogram] if lengths else []), *costs)
+
+
+def _costs(model: Statistics) -> Text:
+    """What the speed model measured, in plain steps."""
+    from rich.text import Text
+
+    steps = " ".join(f"{cost:.2f}" for cost in model["verify"])
+    return Text(f"a step of 1, 2, ... tokens costs {steps}; a draft token {model['draft']:.2f}")

@@ -105,6 +105,7 @@ class RunStats:
             "prefill_tokens_per_second": rate(self.prefill_tokens, self.prefill_seconds),
             "decode_seconds": self.decode_seconds,
             "new_tokens": self.new_tokens,
+            "decode_tokens": self.decode_tokens,
             "decode_steps": self.steps,
             "decode_tokens_per_second": rate(self.decode_tokens, self.decode_seconds),
             "peak_rss_bytes": peak_rss_bytes(),

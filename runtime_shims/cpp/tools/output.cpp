@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixed_capacity/words.h"
+#include "stats_text.h"
 
 namespace fixed_capacity {
 namespace {
@@ -30,17 +31,12 @@ std::optional<double> acceptance(const RunStats& stats) {
   return static_cast<double>(stats.accepted) / static_cast<double>(stats.evaluated);
 }
 
-std::vector<int64_t> lengths_of(const RunStats& stats) {
-  std::vector<int64_t> lengths = stats.accepted_lengths;
-  while (!lengths.empty() && lengths.back() == 0) lengths.pop_back();
-  return lengths;
-}
-
 Json json_of(const RunStats& stats, const RunReport& report) {
   const auto known = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   Json speculation = {{"mode", name_of(report.mode)},
                       {"num_drafts", known(report.num_drafts)},
                       {"speed_model", nullptr},
+                      {"running_acceptance", known(report.running_acceptance)},
                       {"rounds", stats.steps},
                       {"fallback_rounds", stats.fallback_rounds},
                       {"proposed", stats.proposed},
@@ -56,7 +52,6 @@ Json json_of(const RunStats& stats, const RunReport& report) {
                       {"verify_ms", stats.verify_seconds * 1000.0},
                       {"settle_ms", stats.settle_seconds * 1000.0}};
   if (report.speed) speculation["speed_model"] = {{"verify", report.speed->verify}, {"draft", report.speed->draft}};
-  if (report.running_acceptance) speculation["running_acceptance"] = *report.running_acceptance;
   return {{"load_seconds", report.load_seconds},
           {"requests", stats.requests},
           {"encode_seconds", stats.encode_seconds},
@@ -65,11 +60,12 @@ Json json_of(const RunStats& stats, const RunReport& report) {
           {"prefill_tokens_per_second", known(rate(stats.prefill_tokens, stats.prefill_seconds))},
           {"decode_seconds", stats.decode_seconds},
           {"new_tokens", stats.new_tokens},
+          {"decode_tokens", stats.decode_tokens},
           {"decode_steps", stats.steps},
           {"decode_tokens_per_second", known(rate(stats.decode_tokens, stats.decode_seconds))},
           {"peak_rss_bytes", peak_rss_bytes()},
-          {"interrupted", report.interrupted},
-          {"speculation", speculation}};
+          {"speculation", speculation},
+          {"interrupted", report.interrupted}};
 }
 
 std::string shown(const Answer& answer) {
@@ -77,31 +73,6 @@ std::string shown(const Answer& answer) {
   std::string ids;
   for (const int64_t token : answer.tokens) ids += words(ids.empty() ? "" : " ", token);
   return ids;
-}
-
-void print_stats(const RunStats& stats, const RunReport& report) {
-  const auto shown_rate = [](int64_t count, double seconds) { return rate(count, seconds).value_or(0.0); };
-  std::fprintf(stderr, "load %.2f s, encode %.3f s, prefill %.3f s (%.1f tokens/s)\n", report.load_seconds,
-               stats.encode_seconds, stats.prefill_seconds, shown_rate(stats.prefill_tokens, stats.prefill_seconds));
-  std::fprintf(stderr, "decode %.3f s: %" PRId64 " tokens in %" PRId64 " steps, %.1f tokens/s; peak memory %.0f MB\n",
-               stats.decode_seconds, stats.decode_tokens, stats.steps,
-               shown_rate(stats.decode_tokens, stats.decode_seconds), static_cast<double>(peak_rss_bytes()) / 1e6);
-  if (report.mode == Speculate::off) return;
-  std::fprintf(stderr, "speculation %s: %" PRId64 " drafts proposed, %" PRId64 " judged, %" PRId64 " accepted; %" PRId64
-               " corrections, %" PRId64 " bonuses, %" PRId64 " rounds without drafts because they would lose\n",
-               name_of(report.mode), stats.proposed, stats.evaluated, stats.accepted, stats.corrections, stats.bonuses,
-               stats.fallback_rounds);
-  const std::vector<int64_t> lengths = lengths_of(stats);
-  int64_t most = 1;
-  for (const int64_t count : lengths) most = std::max(most, count);
-  for (size_t length = 0; length < lengths.size(); ++length) {
-    const std::string bar(static_cast<size_t>(30 * lengths[length] / most), '#');
-    std::fprintf(stderr, "  %2zu accepted %6" PRId64 " %s\n", length, lengths[length], bar.c_str());
-  }
-  if (!report.speed) return;
-  std::fprintf(stderr, "a step of 1, 2, ... tokens costs");
-  for (const double cost : report.speed->verify) std::fprintf(stderr, " %.2f", cost);
-  std::fprintf(stderr, "; a draft token %.2f\n", report.speed->draft);
 }
 
 }  // namespace

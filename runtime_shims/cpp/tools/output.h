@@ -27,7 +27,7 @@ struct Answer {
 
 // What is known about a run beside its answers.
 struct RunReport {
-  double load_seconds = 0.0;
+  double load_seconds = 0.0;  // everything before the first batch: hashes, input, programs, measured speeds
   Speculate mode = Speculate::off;
   std::optional<int64_t> num_drafts;  // none for `auto`
   std::optional<SpeedModel> speed;    // measured for `auto`, and what it has seen
