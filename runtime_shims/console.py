@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import typer
 
 from runtime_shims.contract.errors import FixedCapacityError
+from runtime_shims.contract.formatting import one_line
 from runtime_shims.contract.out_of_memory import is_out_of_memory
 from runtime_shims.start import INTERRUPTED
 
@@ -24,13 +25,17 @@ FAILURE = 1
 DEBUG_OPTION = "--debug"
 
 
+class WrongValue(Exception):
+    """A value that an option does not take. No ValueError: typer would put that into words of its own."""
+
+
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
     """Run `app` on `arguments` (default: those of the process) and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:  # the shell closed it
         advice = "leave it open, or send it to a file or to /dev/null"
         print(f"{name}: standard output is closed; {advice}", file=sys.stderr)
-        return USAGE
+        return FAILURE
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file name need not be UTF-8; printing it must not fail
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -64,6 +69,8 @@ def _termination_as_interrupt() -> Iterator[None]:
 
 def _outcome(error: BaseException) -> tuple[int, str]:
     """Exit code and message of an error that ended a command."""
+    if isinstance(error, WrongValue):
+        return USAGE, str(error)
     if isinstance(error, typer.TyperException):
         return error.exit_code, f"{_sentence(error.format_message())} (see --help)"
     if isinstance(error, typer.Abort | KeyboardInterrupt):
@@ -71,7 +78,7 @@ def _outcome(error: BaseException) -> tuple[int, str]:
     if isinstance(error, FixedCapacityError):
         return (USAGE if isinstance(error, ValueError) else FAILURE), str(error)
     if isinstance(error, OSError) and not is_out_of_memory(error):
-        return FAILURE, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        return FAILURE, f"{error.strerror or error}{f': {one_line(str(error.filename))}' if error.filename else ''}"
     if is_out_of_memory(error):
         return FAILURE, "this machine has not enough memory; lower the limits, or use a machine with more"
     reason = next(iter(str(error).strip().splitlines()), "")

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime_shims.contract.formatting import one_line
+
 
 class FixedCapacityError(Exception):
     """Base of all errors raised on purpose by this project."""
@@ -48,10 +50,11 @@ class BundleError(FixedCapacityError):
 
     def __str__(self) -> str:
         """One line for one fault; a heading and one line each for several."""
+        where = one_line(self.where)
         if len(self.faults) == 1:
-            return f"{self.where}: {self.faults[0]}; {self.advice}"
+            return f"{where}: {self.faults[0]}; {self.advice}"
         listed = "".join(f"\n  {fault}" for fault in self.faults)
-        return f"{self.where}: {len(self.faults)} faults; {self.advice}{listed}"
+        return f"{where}: {len(self.faults)} faults; {self.advice}{listed}"
 
 
 class BundleMissing(BundleError):

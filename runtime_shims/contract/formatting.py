@@ -1,8 +1,11 @@
-"""How sizes and layer numbers are written for people, the same in every message and table."""
+"""How sizes, layer numbers and paths are written for people, the same in every message and table."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def format_bytes(size: int) -> str:
@@ -24,3 +27,8 @@ def format_ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def one_line(text: str) -> str:
+    """A text without quotes, such as a path, on one line: what ends a line, or controls a terminal, escaped."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)

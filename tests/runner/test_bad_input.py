@@ -29,8 +29,8 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--ids", "99999999999999999999"), "which is no token id"),
     (("--ids", "5,64"), "token id 64; ids are the integers 0..63"),
     (("--ids", "-1"), "token id -1; ids are the integers"),
-    (("--ids", "5", "--max-new-tokens", "0"), '--max-new-tokens must be a whole number of at least 1, got "0"'),
-    (("--ids", "5", "--temperature", "hot"), '--temperature must be a number, got "hot"'),
+    (("--ids", "5", "--max-new-tokens", "0"), "--max-new-tokens must be a whole number in 1..922337"),
+    (("--ids", "5", "--temperature", "hot"), "--temperature must be a number such as 0.7 or 1e-3, got 'hot'"),
     (("--ids", "5", "--temperature", "-1"), "--temperature must be a number, 0 (the best token) or more"),
     (("--ids", "5", "--top-k", "5"), "--top-k without --temperature changes nothing"),
     (("--ids", "5", "--seed", "-1"), "--seed must be a whole number in 0.."),
@@ -39,7 +39,7 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--ids", "5", "--num-drafts", "2"), "--num-drafts is not used with --speculate off; give --speculate"),
     (("--ids", "5", "--speculate", "self"), "--speculate self needs a bundle exported with --draft self-int4"),
     (("--ids", "5", "--draft-bundle", "x"), "--draft-bundle is not used with --speculate off; give --speculate draft"),
-    (("--ids", "5", "--threads", "0"), "--threads must be a whole number of at least 1"),
+    (("--ids", "5", "--threads", "0"), "--threads must be a whole number in 1..1024"),
     (("--ids", "5", "--backend", "cuda"), "this bundle has no 'cuda' program, it has xnnpack"),
     (("--ids", "5", "--nonsense"), "--nonsense is no option of bundle-runner"),
     (("--ids", "5", "extra"), "extra is no option; every input has one"),
@@ -50,7 +50,7 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--ids", "5", "--temp", "1"), "--temp is no option of bundle-runner"),
     (("--ids", "5", "-xy"), "-x is no option of bundle-runner"),
     (("--ids", "5", "--stats=1"), "--stats=1 is no option of bundle-runner"),
-    (("--ids", "5", "--speculate", "draft", "--num-drafts", "0"), "--num-drafts must be a whole number of at least 1"),
+    (("--ids", "5", "--speculate", "draft", "--num-drafts", "0"), "--num-drafts must be a whole number in 1.."),
     (
         ("--ids", "5", "--speculate", "prompt-lookup", "--num-drafts", "8"),
         "--num-drafts 8: the bundle verifies at most 7; export it with a larger --max-draft",
@@ -130,6 +130,34 @@ def test_a_wrong_line_of_a_late_batch_is_named_before_the_first_one_runs(
 def test_a_wrong_source_is_named_by_its_row_in_the_whole_input(runner: Runner, small_t5: Path) -> None:
     rows = ("--ids", "5,1", "--ids", "6,1", "--ids", "5,9999")
     refused(runner.run("--bundle", small_t5, *rows), USAGE, "the encoder input of row 2 has token id 9999")
+
+
+def test_a_batch_file_may_begin_with_a_byte_order_mark(runner: Runner, gemma3: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    file.write_bytes(b"\xef\xbb\xbf5 6\n7\n")
+    ended = runner.run("--bundle", gemma3, "--batch", file, "--max-new-tokens", 2, "--json")
+    assert ended.code == 0, ended.err
+    assert [row["prompt_tokens"] for row in json.loads(ended.out)["generations"]] == [2, 1]
+
+
+@pytest.mark.parametrize("tool", [TOOL, TOOL.with_name("bundle-inspect")], ids=lambda tool: tool.name)
+def test_a_closed_standard_output_is_one_line(tool: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", tool, "--help"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    advice = "leave it open, or send it to a file or to /dev/null"
+    assert (done.returncode, done.stderr) == (FAILED, f"{tool.name}: standard output is closed; {advice}\n")
+
+
+def test_a_prompt_that_makes_no_ids_is_one_line(runner: Runner, gemma3: Path, tmp_path: Path) -> None:
+    helper = fake_helper(tmp_path, "echo")
+    command = ("--bundle", gemma3, "--prompt")
+    for text, part in (
+        ("", "the prompt of row 0 is empty; give it at least one token"),
+        (os.fsdecode(b"caf\xc3"), "the prompt is not UTF-8 text (byte 3); give it as UTF-8"),
+    ):
+        ended = runner.run(*command, text, env=helper)
+        refused(ended, USAGE, part)
+        assert ended.err.count("\n") == 1
 
 
 def fake_helper(directory: Path, script: str) -> dict[str, str]:
@@ -288,13 +316,14 @@ def test_an_interrupt_before_the_first_token_ends_at_once(gemma3: Path, tmp_path
     """While `run-model tokens` is waited for, which here takes its time and says when it has begun."""
     helper = fake_helper(tmp_path, "touch begun; exec sleep 3 >&2")
     command = [TOOL, "--bundle", gemma3.resolve(), "--prompt", "x"]
-    quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=helper, cwd=tmp_path, **quiet) as started:
         while not (tmp_path / "begun").exists():
             assert started.poll() is None
         started.send_signal(signal.SIGTERM)
-        out, _ = started.communicate(timeout=60)
+        out, errors = started.communicate(timeout=60)
     assert (started.returncode, out) == (INTERRUPTED, b"")
+    assert errors == b"bundle-runner: interrupted\n"
 
 
 def test_an_interrupt_while_streaming_ends_the_run_with_what_there_is(gemma3: Path) -> None:
@@ -308,6 +337,7 @@ def test_an_interrupt_while_streaming_ends_the_run_with_what_there_is(gemma3: Pa
     ended = json.loads(lines[-1])
     if ended["stats"]["interrupted"]:  # the run may have been over already
         assert started.returncode == INTERRUPTED
+        assert errors == "bundle-runner: interrupted\n"
         assert len(ended["generations"][0]["tokens"]) == len(lines) - 1
     assert "Sanitizer" not in errors
 

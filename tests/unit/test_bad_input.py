@@ -41,7 +41,7 @@ tests/unit/test_bad_input_run.py
     2    empty prompt                          test_a_request_that_does_not_fit_is_one_line
     2    empty encoder input                   test_an_empty_encoder_input_is_one_line
     2    not a sound file                      test_a_file_that_is_not_sound_is_one_line
-    2    closed standard output                test_a_closed_standard_output_is_one_line
+    1    closed standard output                test_a_closed_standard_output_is_one_line
 tests/unit/test_run_model_cli_decoding.py
     2    settings and modes that make no sense  test_a_wrong_call_is_one_line_that_names_the_option
     2    drafts of another tokenizer           test_a_draft_of_another_tokenizer_is_refused_by_its_digest

@@ -284,6 +284,9 @@ def test_a_recording_goes_through_the_extractor(
     assert capsys.readouterr().out.split() == [str(next_token([0, 3], 24))]
     assert run("generate", bundle, "-p", "hello") == 2
     assert "takes --audio, not --prompt" in capsys.readouterr().err
+    assert run("generate", bundle, *(["--audio", tmp_path / "a.wav"] * 9)) == 1
+    advice = "at most 8 at once; give fewer --audio, or export with a larger --max-batch"
+    assert advice in capsys.readouterr().err
 
 
 def test_help_needs_no_torch() -> None:

@@ -1,9 +1,10 @@
 #include "shown.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <utility>
 
 #include "fixed_capacity/words.h"
 #include "utf8.h"
@@ -22,6 +23,16 @@ std::string hexadecimal(const char* format, char32_t code) {
 
 bool is_printable_ascii(char32_t code) { return code >= 0x20 && code < 0x7F; }
 
+// Characters beyond ASCII that Python shows by their numbers: controls, spaces, marks that no eye sees. Not all of
+// Unicode's: those that could end a line, or hide in one.
+bool is_hidden(char32_t code) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x7F, 0xA0},     {0xAD, 0xAD},     {0x2000, 0x200F},
+                                                       {0x2028, 0x202F}, {0x205F, 0x206F}, {0x3000, 0x3000},
+                                                       {0xE000, 0xF8FF}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [code](const auto& range) { return range.first <= code && code <= range.second; });
+}
+
 // The character that stands behind the backslash for a control character in both languages; 0: none.
 char short_escape(char32_t code) {
   switch (code) {
@@ -30,6 +41,18 @@ char short_escape(char32_t code) {
     case '\t': return 't';
     default: return 0;
   }
+}
+
+// What ends a line, in Python's view too, or controls a terminal.
+bool is_control(char32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029;
+}
+
+// `character` as it is, or escaped as in Python.
+std::string printable(std::string_view character, char32_t code) {
+  if (is_printable_ascii(code) || (code >= 0x80 && !is_hidden(code))) return std::string(character);
+  if (const char escape = short_escape(code)) return {'\\', escape};
+  return hexadecimal(code < 0x100 ? "\\x%02x" : "\\u%04x", code);
 }
 
 std::string json_character(char32_t code) {
@@ -53,23 +76,9 @@ std::string json_text(std::string_view text) {
   return text.empty() ? result + "\"" : result;
 }
 
-// The digits that tell a number apart from its neighbours, and where its point stands, as Python places it.
 std::string json_number(double value) {
   if (!std::isfinite(value)) return value < 0 ? "-Infinity" : "Infinity";
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::abs(value), std::chars_format::scientific).ptr;
-  const std::string_view scientific(buffer, static_cast<size_t>(end - buffer));
-  const size_t mark = scientific.find('e');
-  int exponent = 0;
-  std::from_chars(buffer + mark + (scientific[mark + 1] == '+' ? 2 : 1), end, exponent);
-  std::string digits(1, scientific[0]);
-  if (mark > 2) digits += scientific.substr(2, mark - 2);
-  const std::string sign = std::signbit(value) ? "-" : "";
-  if (exponent < -4 || exponent >= 16) return sign + std::string(scientific);
-  if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent) - 1, '0') + digits;
-  const size_t whole = static_cast<size_t>(exponent) + 1;
-  if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
-  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+  return number_text(value);
 }
 
 std::string cut(std::string text) {
@@ -105,18 +114,30 @@ std::string quoted(std::string_view text) {
   const bool in_double = text.find('\'') != text.npos && text.find('"') == text.npos;
   const char mark = in_double ? '"' : '\'';
   std::string result(1, mark);
-  for (const char letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (letter == mark || letter == '\\')
-      result += {'\\', letter};
-    else if (is_printable_ascii(code) || code >= 0x80)
-      result += letter;
-    else if (const char escape = short_escape(code))
-      result += {'\\', escape};
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    const size_t bytes = std::max<size_t>(next.bytes, 1);
+    if (next.bytes == 0)  // as Python keeps a byte that is no text
+      result += hexadecimal("\\udc%02x", static_cast<unsigned char>(text[0]));
+    else if (text[0] == mark || text[0] == '\\')
+      result += {'\\', text[0]};
     else
-      result += hexadecimal("\\x%02x", code);
+      result += printable(text.substr(0, bytes), next.code);
+    text.remove_prefix(bytes);
   }
   return result + mark;
+}
+
+std::string one_line(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    const size_t bytes = std::max<size_t>(next.bytes, 1);
+    const std::string_view character = text.substr(0, bytes);
+    result += next.bytes > 0 && is_control(next.code) ? printable(character, next.code) : std::string(character);
+    text.remove_prefix(bytes);
+  }
+  return result;
 }
 
 std::string pictured(std::string_view text) {

@@ -18,6 +18,9 @@ std::string join(const std::string& path, std::string_view name);
 // What Python writes for a text: in single quotes, what ASCII cannot print escaped. Other characters stay as they are.
 std::string quoted(std::string_view text);
 
+// A text without quotes, such as a path, on one line: what ends a line, or controls a terminal, escaped.
+std::string one_line(std::string_view text);
+
 // `quoted` for a text of unknown origin: on one line and of bounded length.
 std::string pictured(std::string_view text);
 

@@ -8,6 +8,7 @@
 #include "exit_codes.h"
 #include "fixed_capacity/bundle_reader.h"
 #include "fixed_capacity/words.h"
+#include "shown.h"
 
 namespace fixed_capacity {
 namespace {
@@ -112,7 +113,7 @@ int inspect(int count, char** arguments) {
     else if (path.empty() && !argument.starts_with("--"))
       path = argument;
     else
-      return report_error("bundle-inspect", {ErrorCode::user_input, argument + " is not understood; see --help"});
+      return report_error("bundle-inspect", {ErrorCode::user_input, one_line(argument) + " is not understood; see --help"});
   }
   if (path.empty()) return report_error("bundle-inspect", {ErrorCode::user_input, "no bundle was given; see --help"});
   const Result<Bundle> bundle = read_bundle(path, check_hashes);
@@ -129,6 +130,7 @@ int inspect(int count, char** arguments) {
 
 int main(int count, char** arguments) {
   using namespace fixed_capacity;
+  if (const int code = require_output("bundle-inspect"); code != kDone) return code;
   try {
     return inspect(count, arguments);
   } catch (const std::exception& error) {  // memory that is short outside the library

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "drafting.h"
 #include "exit_codes.h"
@@ -18,16 +19,21 @@
 #include "input.h"
 #include "kernel_variants.h"
 #include "output.h"
+#include "shown.h"
 
 namespace fixed_capacity {
 namespace {
+
+constexpr std::string_view kInterruptedLine = "bundle-runner: interrupted\n";
 
 std::atomic<bool> decoding{false}, interrupted{false};
 
 // While tokens come, the first interrupt ends the run with what there is. Any other one ends it at once: reading and
 // checking files takes a while, and leaves nothing behind.
 void interrupt(int) {
-  if (!decoding || interrupted.exchange(true)) _exit(kInterrupted);
+  if (decoding && !interrupted.exchange(true)) return;
+  if (write(STDERR_FILENO, kInterruptedLine.data(), kInterruptedLine.size()) < 0) _exit(kInterrupted);
+  _exit(kInterrupted);
 }
 
 // Rows that run at once: a draft model that takes fewer makes batches smaller.
@@ -67,12 +73,13 @@ Status check_rows(const std::vector<InputRow>& rows, const RunnerOptions& option
   const auto count = static_cast<int64_t>(rows.size());
   if (count > limits.max_batch && !options.batch)
     return refusal(ErrorCode::capacity_exceeded, count, " rows were given, the bundle runs at most ", limits.max_batch,
-                   " at once; use --batch, which runs in batches, or export with a larger --max-batch");
+                   " at once; ", options.audio.empty() ? "use --batch, which runs in batches," : "give fewer --audio,",
+                   " or export with a larger --max-batch");
   if (options.stream && count > 1 && !options.as_json)
     return refusal(ErrorCode::user_input, "--stream prints one row, ", count,
                    " were given; add --json for all of them");
   for (size_t row = 0; row < rows.size(); ++row) {
-    const std::string name = options.batch ? words(options.batch->string(), ", ", rows[row].label) : words("row ", row);
+    const std::string name = options.batch ? words(one_line(options.batch->string()), ", ", rows[row].label) : words("row ", row);
     if (Status checked = check_prompt(rows[row].prompt, name, manifest); !checked) return checked;
     if (manifest.kind != ModelKind::text_seq2seq) continue;
     if (Status checked = check_source_ids(rows[row].source, name, manifest); !checked) return checked;
@@ -176,6 +183,7 @@ Status run(const RunnerOptions& options) {
 
 int main(int count, char** arguments) {
   using namespace fixed_capacity;
+  if (const int code = require_output("bundle-runner"); code != kDone) return code;
   const Result<RunnerOptions> options = parse_options(count, arguments);
   if (!options) return report_error("bundle-runner", options.error());
   if (options->wants_help) {
@@ -195,5 +203,8 @@ int main(int count, char** arguments) {
   } catch (const std::exception& error) {  // memory that is short outside the library
     return report_error("bundle-runner", {ErrorCode::out_of_memory, words("this run failed: ", error.what())});
   }
-  return finish_output("bundle-runner", interrupted ? kInterrupted : kDone);
+  if (!interrupted) return finish_output("bundle-runner", kDone);
+  const int code = finish_output("bundle-runner", kInterrupted);
+  std::fputs(kInterruptedLine.data(), stderr);
+  return code;
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kShown = 40;  // characters of a wrong id in a message
 constexpr size_t kMostLineBytes = 16 << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors begin a file with it
 
 bool is_separator(char character) { return character == ',' || character == ' ' || character == '\t'; }
 
@@ -59,6 +60,7 @@ Result<std::vector<InputRow>> batch_rows(const Manifest& manifest, const std::fi
     if (line.size() > kMostLineBytes)
       return refusal(ErrorCode::user_input, path.string(), ", line ", number, " is longer than ", kMostLineBytes,
                      " bytes");
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (line.empty()) continue;
     Result<std::vector<int64_t>> ids = parse_ids(line, words(path.string(), ", line ", number));
     if (!ids) return ids.error();

@@ -10,6 +10,7 @@
 
 #include "fixed_capacity/words.h"
 #include "input.h"
+#include "utf8.h"
 
 extern char** environ;
 
@@ -55,6 +56,8 @@ Result<std::string> output_of(std::vector<std::string>& command) {
 
 Result<std::vector<std::vector<int64_t>>> ids_of_texts(const std::filesystem::path& bundle,
                                                        const std::vector<std::string>& texts) {
+  for (const std::string& text : texts)
+    if (Status checked = require_utf_8(text, "the prompt"); !checked) return checked.error();
   // The files have been checked, or were not to be.
   std::vector<std::string> words_given{"run-model", "tokens", "--no-verify"};
   for (const std::string& text : texts) words_given.insert(words_given.end(), {"--prompt", text});
@@ -65,6 +68,10 @@ Result<std::vector<std::vector<int64_t>>> ids_of_texts(const std::filesystem::pa
   for (std::string_view rest = *printed; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.empty()) {  // an empty text has no token; the check of all rows says so
+      rows.emplace_back();
+      continue;
+    }
     Result<std::vector<int64_t>> ids = parse_ids(line, "what run-model tokens printed");
     if (!ids) return ids.error();
     rows.push_back(std::move(ids).value());

@@ -9,9 +9,14 @@
 
 namespace fixed_capacity {
 
+// The digits that tell a number apart from its neighbours, and where its point stands, as Python's `repr` writes it.
+std::string number_text(double value);
+
 template <typename Part>
 void append(std::string& text, const Part& part) {
-  if constexpr (std::is_arithmetic_v<Part>)
+  if constexpr (std::is_floating_point_v<Part>)
+    text += number_text(static_cast<double>(part));
+  else if constexpr (std::is_arithmetic_v<Part>)
     text += std::to_string(part);
   else
     text += std::string_view(part);
