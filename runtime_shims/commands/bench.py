@@ -22,6 +22,7 @@ from runtime_shims.commands.common import (
     print_json,
     start_session,
 )
+from runtime_shims.commands.numbers import whole_number
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import FixedCapacityError
 from runtime_shims.contract.formatting import format_bytes
@@ -38,14 +39,18 @@ DEFAULT_FILLS = (5, 50, 100)
 
 def bench(
     bundle: BundleArgument,
-    rows: Annotated[int, typer.Option(help="Rows run at once.", metavar="N", min=1)] = 1,
+    rows: Annotated[int, typer.Option(help="Rows run at once.", metavar="N", parser=whole_number("--rows", 1))] = 1,
     fill: Annotated[
         list[int] | None,
         typer.Option(
-            help="Percent of the decoder positions to fill; repeat. Default: 5, 50, 100.", metavar="PERCENT"
+            help="Percent of the decoder positions to fill; repeat. Default: 5, 50, 100.",
+            metavar="PERCENT",
+            parser=whole_number("--fill", 1, 100),
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Steps per measurement.", metavar="N", min=1)] = 20,
+    repeats: Annotated[
+        int, typer.Option(help="Steps per measurement.", metavar="N", parser=whole_number("--repeats", 1))
+    ] = 20,
     backend: BackendOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,

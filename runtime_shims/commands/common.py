@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runtime_shims.commands.numbers import whole_number
 from runtime_shims.contract.bundle_reader import Bundle
 
 if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
 
+MOST_THREADS = 1024
 BundleArgument = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="Directory that export-model wrote.", show_default=False)
 ]
@@ -21,7 +23,12 @@ BackendOption = Annotated[
     typer.Option(help="Which of the bundle's programs to run. Default: the first.", metavar="NAME"),
 ]
 ThreadsOption = Annotated[
-    int | None, typer.Option(help="Threads of the runtime. Default: one per core.", metavar="N", min=1, max=1024)
+    int | None,
+    typer.Option(
+        help="Threads of the runtime. Default: one per core.",
+        metavar="N",
+        parser=whole_number("--threads", 1, MOST_THREADS),
+    ),
 ]
 NoVerifyOption = Annotated[
     bool, typer.Option("--no-verify", help="Do not check the files against their hashes first.")

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runtime_shims.commands.common import start_session
+from runtime_shims.commands.numbers import number, whole_number
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.reference.draft_bundle import check_draft_bundle
+from runtime_shims.reference.random_stream import LARGEST_SEED
 from runtime_shims.reference.sampling_settings import SamplingSettings
 
 if TYPE_CHECKING:
@@ -30,11 +32,20 @@ MODES = ("off", "prompt-lookup", "draft", "self", "auto")
 TemperatureOption = Annotated[
     float,
     typer.Option(
-        help="0 takes the best token; above 0 draws, 1 as the model says.", metavar="X", rich_help_panel=CHOICE
+        help="0 takes the best token; above 0 draws, 1 as the model says.",
+        metavar="X",
+        rich_help_panel=CHOICE,
+        parser=number("--temperature"),
     ),
 ]
 TopKOption = Annotated[
-    int, typer.Option(help="Draw from the N best tokens; 0: all.", metavar="N", rich_help_panel=CHOICE)
+    int,
+    typer.Option(
+        help="Draw from the N best tokens; 0: all.",
+        metavar="N",
+        rich_help_panel=CHOICE,
+        parser=whole_number("--top-k", 0),
+    ),
 ]
 TopPOption = Annotated[
     float,
@@ -42,26 +53,62 @@ TopPOption = Annotated[
         help="Draw from the fewest best tokens that hold this much of the mass; 1: all.",
         metavar="X",
         rich_help_panel=CHOICE,
+        parser=number("--top-p"),
     ),
 ]
 MinPOption = Annotated[
     float,
     typer.Option(
-        help="Draw from tokens this likely, relative to the best; 0: all.", metavar="X", rich_help_panel=CHOICE
+        help="Draw from tokens this likely, relative to the best; 0: all.",
+        metavar="X",
+        rich_help_panel=CHOICE,
+        parser=number("--min-p"),
     ),
 ]
 RepetitionPenaltyOption = Annotated[
     float,
-    typer.Option(help="Above 1 makes tokens of the row less likely; 1: off.", metavar="X", rich_help_panel=CHOICE),
+    typer.Option(
+        help="Above 1 makes tokens of the row less likely; 1: off.",
+        metavar="X",
+        rich_help_panel=CHOICE,
+        parser=number("--repetition-penalty"),
+    ),
 ]
 NoRepeatNgramOption = Annotated[
-    int, typer.Option(help="No N tokens in a row may come twice; 0: off.", metavar="N", rich_help_panel=CHOICE)
+    int,
+    typer.Option(
+        help="No N tokens in a row may come twice; 0: off.",
+        metavar="N",
+        rich_help_panel=CHOICE,
+        parser=whole_number("--no-repeat-ngram", 0),
+    ),
 ]
 MinNewTokensOption = Annotated[
-    int, typer.Option(help="Do not end before this many tokens.", metavar="N", rich_help_panel=CHOICE)
+    int,
+    typer.Option(
+        help="Do not end before this many tokens.",
+        metavar="N",
+        rich_help_panel=CHOICE,
+        parser=whole_number("--min-new-tokens", 0),
+    ),
+]
+MaxNewTokensOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Tokens per row. Default: the bundle's setting, else the capacity.",
+        metavar="N",
+        parser=whole_number("--max-new-tokens", 1),
+    ),
 ]
 SeedOption = Annotated[
-    int, typer.Option(help="Of all draws: the same seed, the same text.", metavar="N", rich_help_panel=CHOICE)
+    int,
+    typer.Option(
+        help="Of all draws: the same seed, the same text. Not so with a draft model under --speculate auto, where "
+        "measured time decides how many drafts are asked for; --speculate draft repeats itself.",
+        metavar="N",
+        rich_help_panel=CHOICE,
+        parser=whole_number("--seed", 0, LARGEST_SEED),
+    ),
 ]
 StopOption = Annotated[
     list[str] | None,
@@ -96,8 +143,8 @@ NumDraftsOption = Annotated[
     typer.Option(
         help="Drafts per round. Default: as many as the bundle verifies.",
         metavar="N",
-        min=1,
         rich_help_panel=SPECULATION,
+        parser=whole_number("--num-drafts", 1),
     ),
 ]
 
@@ -132,7 +179,7 @@ def check_decoding(bundle: Bundle, options: DecodingOptions, check_hashes: bool)
 
 
 def _faults(options: DecodingOptions, own_draft: str | None, max_draft: int) -> Iterator[str]:
-    mode, number, has_draft = options.speculate, options.num_drafts, options.draft_bundle is not None
+    mode, drafts, has_draft = options.speculate, options.num_drafts, options.draft_bundle is not None
     if mode not in MODES:
         yield f"--speculate must be one of {', '.join(MODES)}, got {pictured(mode)}"
         return
@@ -142,12 +189,12 @@ def _faults(options: DecodingOptions, own_draft: str | None, max_draft: int) -> 
         yield f"--speculate self needs a bundle exported with --draft {SELF_INT4}"
     if mode in ("off", "prompt-lookup", "self") and has_draft:
         yield f"--draft-bundle is not used with --speculate {mode}; give --speculate draft or auto"
-    if mode in ("off", "auto") and number is not None:
+    if mode in ("off", "auto") and drafts is not None:
         yield f"--num-drafts is not used with --speculate {mode}; give --speculate prompt-lookup, draft or self"
     if mode != "off" and max_draft == 0:
         yield "the bundle verifies no drafts; export it with --max-draft"
-    elif number is not None and number > max_draft:
-        yield f"--num-drafts {number}: the bundle verifies at most {max_draft}; export it with a larger --max-draft"
+    elif drafts is not None and drafts > max_draft:
+        yield f"--num-drafts {drafts}: the bundle verifies at most {max_draft}; export it with a larger --max-draft"
 
 
 @dataclass(frozen=True)
@@ -157,6 +204,10 @@ class OpenDecoding:
     how: Decoding
     max_batch: int
     report: dict[str, object]
+
+    def running_acceptance(self) -> float | None:
+        """What `auto` has learned so far; None for a fixed number of drafts."""
+        return getattr(self.how.drafts, "acceptance", None)
 
 
 def stop_strings(decoder: TextDecoder | None, texts: tuple[str, ...]) -> StopStrings | None:

@@ -23,6 +23,7 @@ from runtime_shims.commands.common import (
 from runtime_shims.commands.decoding_options import (
     DecodingOptions,
     DraftBundleOption,
+    MaxNewTokensOption,
     MinNewTokensOption,
     MinPOption,
     NoRepeatNgramOption,
@@ -49,6 +50,7 @@ from runtime_shims.commands.inputs import (
     read_rows,
     source_of,
 )
+from runtime_shims.commands.numbers import number
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from runtime_shims.contract.pieces import read_pieces
@@ -61,12 +63,17 @@ if TYPE_CHECKING:
 
 INPUT = "Input"
 OUTPUT = "Output"
+STATS_HELP = (
+    "Print times, acceptance and memory to stderr. Load is everything before the first batch, checking hashes too; "
+    "decode counts the tokens behind each row's first one, which prefill brings."
+)
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run, beside what to run and what to print."""
+    """How to run, beside what to run and what to print. `started` is when the bundle was opened."""
 
+    started: float
     backend: str | None
     threads: int | None
     decoding: DecodingOptions
@@ -97,15 +104,18 @@ def generate(
         typer.Option(help="Sound file; repeat for a batch.", metavar="FILE", rich_help_panel=INPUT),
     ] = None,
     audio_start: Annotated[
-        float, typer.Option(help="Where to start, in seconds.", metavar="S", rich_help_panel=INPUT)
+        float,
+        typer.Option(
+            help="Where to start, in seconds.", metavar="S", rich_help_panel=INPUT, parser=number("--audio-start")
+        ),
     ] = 0.0,
     audio_seconds: Annotated[
-        float | None, typer.Option(help="How much of it, in seconds.", metavar="S", rich_help_panel=INPUT)
+        float | None,
+        typer.Option(
+            help="How much of it, in seconds.", metavar="S", rich_help_panel=INPUT, parser=number("--audio-seconds")
+        ),
     ] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(help="Tokens per row. Default: the bundle's setting, else the capacity.", metavar="N", min=1),
-    ] = None,
+    max_new_tokens: MaxNewTokensOption = None,
     temperature: TemperatureOption = 0.0,
     top_k: TopKOption = 0,
     top_p: TopPOption = 1.0,
@@ -125,7 +135,7 @@ def generate(
         typer.Option("--stream", help="Print text as it is generated.", rich_help_panel=OUTPUT),
     ] = False,
     stats: Annotated[
-        bool, typer.Option("--stats", help="Print times and memory to stderr.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--stats", help=STATS_HELP, rich_help_panel=OUTPUT)
     ] = False,
     as_json: JsonOption = False,
     no_verify: NoVerifyOption = False,
@@ -152,10 +162,11 @@ def generate(
         audio_seconds=audio_seconds,
     )
     output = OutputOptions(stream=stream, stats=stats, as_json=as_json)
+    started = time.perf_counter()
     opened = read_bundle(bundle, check_hashes=not no_verify)
     check_options(opened, inputs)
     draft = check_decoding(opened, decoding, check_hashes=not no_verify)
-    run(opened, inputs, RunOptions(backend, threads, decoding, draft, output))
+    run(opened, inputs, RunOptions(started, backend, threads, decoding, draft, output))
 
 
 def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
@@ -164,23 +175,22 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     rows, decoder = _read(bundle, inputs)
     size = bundle.manifest.limits.max_batch
     if len(rows) > size and inputs.prompts_file is None:
+        advice = "give fewer --audio" if inputs.audio else "use --prompts-file, which runs in batches"
         raise CapacityExceeded(
             f"{len(rows)} rows were given, the bundle runs at most {size} at once; "
-            f"use --prompts-file, which runs in batches, or export with a larger --max-batch"
+            f"{advice}, or export with a larger --max-batch"
         )
     if options.output.stream and len(rows) > 1 and not options.output.as_json:
         raise UserInputError(f"--stream prints one row, {len(rows)} were given; add --json for all of them")
     check_rows(rows, bundle.manifest)
     stops = stop_strings(decoder, options.decoding.stops)
-    started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
     opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), options.backend)
-    load_seconds = time.perf_counter() - started
+    load_seconds = time.perf_counter() - options.started
     answers, stats = _generate(session, rows, decoder, opened, options)
-    speculation = {**opened.report, **stats.speculation()}
-    print_answers(
-        answers, {"load_seconds": load_seconds, **stats.as_dict(), "speculation": speculation}, options.output
-    )
+    speculation = {**opened.report, "running_acceptance": opened.running_acceptance(), **stats.speculation()}
+    report = {"load_seconds": load_seconds, **stats.as_dict(), "speculation": speculation}
+    print_answers(answers, {**report, "interrupted": False}, options.output)  # an interrupt prints no answers
 
 
 def _generate(

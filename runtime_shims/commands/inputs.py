@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.formatting import one_line
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import Manifest
 
@@ -88,8 +89,8 @@ def read_rows(bundle: Bundle, options: InputOptions, codec: TextCodec | None) ->
     if options.prompts_file is None:
         texts = {f"row {row}": text for row, text in enumerate(options.prompts)}
     else:
-        lines = read_prompts(options.prompts_file)
-        texts = {f"{options.prompts_file}, line {number}": text for number, text in lines.items()}
+        lines, file = read_prompts(options.prompts_file), one_line(str(options.prompts_file))
+        texts = {f"{file}, line {number}": text for number, text in lines.items()}
     if codec is None:
         raise UserInputError("the bundle carries no tokenizer; give token ids with --ids")
     encode = partial(codec.encode_chat, system=options.system) if options.chat else codec.encode
@@ -132,17 +133,18 @@ def source_of(rows: Sequence[InputRow], session: Session) -> SourceInput | None:
 
 def read_prompts(path: Path) -> dict[int, str]:
     """One prompt per line by the line's number from 1 on; a byte-order mark and lines of white space are skipped."""
+    name = one_line(str(path))
     if not path.exists():
-        raise UserInputError(f"there is no prompts file {path}")
+        raise UserInputError(f"there is no prompts file {name}")
     if path.is_dir():
-        raise UserInputError(f"the prompts file {path} is a directory; give a text file of one prompt per line")
+        raise UserInputError(f"the prompts file {name} is a directory; give a text file of one prompt per line")
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise UserInputError(f"{path} is not UTF-8 text (byte {error.start})") from None
+        raise UserInputError(f"{name} is not UTF-8 text (byte {error.start})") from None
     prompts = {number: line for number, line in enumerate(lines, 1) if line.strip()}
     if not prompts:
-        raise UserInputError(f"{path} holds no prompt; write one per line")
+        raise UserInputError(f"{name} holds no prompt; write one per line")
     return prompts
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runtime_shims.commands.common import BundleArgument, DebugOption, JsonOption, print_json
+from runtime_shims.commands.numbers import whole_number
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.contract.manifest import Manifest, to_json
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 def inspect(
     bundle: BundleArgument,
     width: Annotated[
-        int | None, typer.Option(help="Columns to draw in. Default: the terminal's.", metavar="N", min=60)
+        int | None,
+        typer.Option(
+            help="Columns to draw in. Default: the terminal's.", metavar="N", parser=whole_number("--width", 60)
+        ),
     ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,

@@ -10,6 +10,9 @@ from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import as_integer, pictured
 from runtime_shims.reference.random_stream import LARGEST_SEED
 
+LARGEST_INTEGER = 2**63 - 1
+"""Of whole numbers other than the seed: what every language holds."""
+
 
 @dataclass(frozen=True)
 class SamplingSettings:
@@ -83,8 +86,7 @@ def _number_fault(
         yield f"{name} must be a number, {allowed}, got {pictured(value)}"
 
 
-def _integer_fault(name: str, value: object, least: int, most: int | None = None) -> Iterator[str]:
+def _integer_fault(name: str, value: object, least: int, most: int = LARGEST_INTEGER) -> Iterator[str]:
     number = as_integer(value)
-    if number is None or number < least or (most is not None and number > most):
-        allowed = f"of at least {least}" if most is None else f"in {least}..{most}"
-        yield f"{name} must be a whole number {allowed}, got {pictured(value)}"
+    if number is None or not least <= number <= most:
+        yield f"{name} must be a whole number in {least}..{most}, got {pictured(value)}"

@@ -60,3 +60,15 @@ def python_answer(capsys: Any, bundle: Path, rows: Ids, *arguments: object) -> d
     capsys.readouterr()
     assert main(["generate", str(bundle), *flags(rows), *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def run_both(capsys: Any, bundle: Path, *arguments: object) -> tuple[Ended, Ended]:
+    """How the C++ runner ends, and how Python does; messages without the program's name."""
+    ended = Runner().run("--bundle", bundle, *arguments)
+    capsys.readouterr()
+    code = main(["generate", str(bundle), *map(str, arguments)])
+    printed = capsys.readouterr()
+    return (
+        Ended(ended.code, ended.out, ended.err.removeprefix("bundle-runner: ")),
+        Ended(code, printed.out, printed.err.removeprefix("run-model: ")),
+    )

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime_shims.cli import main
 from runtime_shims.contract.bundle_reader import read_bundle, sha256_of
 from runtime_shims.contract.pieces import PIECES_NAME, Pieces, to_json
 from tests.runner.conftest import edit
-from tests.runner.runner import Ended, Runner
+from tests.runner.runner import run_both
 
 PARTS = (b"F", b"\xc3", b"b", b"F\xe2\x82", b"\xac ", b"\xa9", b"\xff", b"ab")
 """Every token is one of these: letters, and bytes that are a character together or not at all."""
@@ -40,22 +39,13 @@ def bytes_bundle(gemma3: Path) -> Path:
     return bundle
 
 
-def both(runner: Runner, capsys: pytest.CaptureFixture[str], bundle: Path, *arguments: object) -> tuple[Ended, Ended]:
-    """How the C++ runner ends, and how Python does."""
-    ended = runner.run("--bundle", bundle, *arguments)
-    capsys.readouterr()
-    code = main(["generate", str(bundle), *map(str, arguments)])
-    printed = capsys.readouterr()
-    return ended, Ended(code, printed.out, printed.err)
-
-
 def test_what_is_still_held_when_a_row_ends_is_printed_in_its_order(
-    runner: Runner, gemma3: Path, bytes_bundle: Path, capsys: pytest.CaptureFixture[str]
+    bytes_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rests = []
     for length in range(1, 25):
         drawn = ("--temperature", 5, "--seed", length, "--max-new-tokens", length, *STOPS)
-        found, wanted = both(runner, capsys, bytes_bundle, "--ids", "5", *drawn, "--stream", "--json")
+        found, wanted = run_both(capsys, bytes_bundle, "--ids", "5", *drawn, "--stream", "--json")
         assert (found.code, wanted.code) == (0, 0), found.err
         *events, last = map(json.loads, found.out.splitlines())
         assert events == [json.loads(line) for line in wanted.out.splitlines()[:-1]]

@@ -1,11 +1,14 @@
 #include "fixed_capacity/sampling_settings.h"
 
 #include <cmath>
+#include <limits>
 
 #include "fixed_capacity/words.h"
 
 namespace fixed_capacity {
 namespace {
+
+constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 
 class Faults {
  public:
@@ -20,7 +23,7 @@ class Faults {
   }
 
   void integer(const char* name, int64_t value, int64_t least) {
-    if (value < least) add(name, " must be a whole number of at least ", least, ", got ", value);
+    if (value < least) add(name, " must be a whole number in ", least, "..", kLargest, ", got ", value);
   }
 
   Status status() const { return text_.empty() ? Status() : Error{ErrorCode::user_input, text_}; }

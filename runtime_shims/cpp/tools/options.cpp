@@ -2,17 +2,14 @@
 
 #include <getopt.h>
 
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <limits>
-
 #include "fixed_capacity/words.h"
+#include "numbers.h"
+#include "shown.h"
 
 namespace fixed_capacity {
 namespace {
 
-constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostThreads = 1024;
 
 enum Option : int {
   kBundle = 1, kIds, kPrompt, kAudio, kBatch, kAudioStart, kAudioSeconds, kMaxNewTokens, kMinNewTokens, kTemperature,
@@ -52,29 +49,12 @@ const option kOptions[] = {
     {nullptr, 0, nullptr, 0},
 };
 
-Result<double> parse_number(const std::string& option, const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value))
-    return refusal(ErrorCode::user_input, option, " must be a number, got \"", text, "\"");
-  return value;
-}
-
-Result<uint64_t> parse_seed(const std::string& text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    return refusal(ErrorCode::user_input, "--seed must be a whole number in 0..18446744073709551615, got \"", text,
-                   "\"");
-  return value;
-}
-
 Result<Speculate> parse_speculate(const std::string& text) {
   for (const Speculate mode :
        {Speculate::off, Speculate::draft, Speculate::prompt_lookup, Speculate::self, Speculate::automatic})
     if (text == name_of(mode)) return mode;
-  return refusal(ErrorCode::user_input, "--speculate must be one of off, prompt-lookup, draft, self, auto, got \"", text,
-                 "\"");
+  return refusal(ErrorCode::user_input, "--speculate must be one of off, prompt-lookup, draft, self, auto, got ",
+                 pictured(text));
 }
 
 // Puts the value of a result where it belongs, or keeps why there is none.
@@ -103,12 +83,12 @@ Status take(int option, const std::string& text, RunnerOptions& to) {
     case kMinP: return put(parse_number("--min-p", text), settings.min_p);
     case kRepetitionPenalty: return put(parse_number("--repetition-penalty", text), settings.repetition_penalty);
     case kNoRepeatNgram: return put(parse_integer("--no-repeat-ngram", text, 0, kLargest), settings.no_repeat_ngram);
-    case kSeed: return put(parse_seed(text), settings.seed);
+    case kSeed: return put(parse_unsigned("--seed", text), settings.seed);
     case kStop: to.stops.push_back(text); return {};
     case kSpeculate: return put(parse_speculate(text), to.speculate);
     case kDraftBundle: to.draft_bundle = text; return {};
     case kNumDrafts: return put(parse_integer("--num-drafts", text, 1, kLargest), to.num_drafts);
-    case kThreads: return put(parse_integer("--threads", text, 1, 1024), to.threads);
+    case kThreads: return put(parse_integer("--threads", text, 1, kMostThreads), to.threads);
     case kBackend: to.backend = text; return {};
     case kStream: to.stream = true; return {};
     case kStats: to.stats = true; return {};
@@ -121,9 +101,9 @@ Status take(int option, const std::string& text, RunnerOptions& to) {
 
 // The option that getopt_long has just read, as it was given.
 std::string option_read(char** arguments) {
-  if (optopt >= ' ') return words("-", std::string(1, static_cast<char>(optopt)));  // one letter; there are none
+  if (optopt >= ' ' && optopt < 0x7F) return words("-", std::string(1, static_cast<char>(optopt)));  // one letter; there are none
   const char* last = arguments[optind - 1];
-  return last == optarg ? arguments[optind - 2] : last;
+  return one_line(last == optarg ? arguments[optind - 2] : last);
 }
 
 Status check_together(const RunnerOptions& options) {
@@ -135,6 +115,8 @@ Status check_together(const RunnerOptions& options) {
     return refusal(ErrorCode::user_input,
                    kinds == 0 ? "there is nothing to run" : "several kinds of input exclude each other",
                    "; give one of --ids, --prompt, --audio or --batch");
+  if (options.audio.empty() && (options.cut.start != 0.0 || options.cut.seconds))
+    return refusal(ErrorCode::user_input, "--audio-start and --audio-seconds cut the file given with --audio");
   return options.settings.check();
 }
 
@@ -149,15 +131,6 @@ const char* name_of(Speculate mode) {
     case Speculate::automatic: return "auto";
   }
   return "off";
-}
-
-Result<int64_t> parse_integer(const std::string& option, const std::string& text, int64_t least, int64_t most) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    return refusal(ErrorCode::user_input, option, " must be a whole number of at least ", least,
-                   most == kLargest ? "" : words(" and at most ", most), ", got \"", text, "\"");
-  return value;
 }
 
 Result<RunnerOptions> parse_options(int count, char** arguments) {
@@ -177,7 +150,7 @@ Result<RunnerOptions> parse_options(int count, char** arguments) {
   }
   if (options.wants_help || options.wants_version) return options;
   if (optind < count)
-    return refusal(ErrorCode::user_input, arguments[optind], " is no option; every input has one, see --help");
+    return refusal(ErrorCode::user_input, one_line(arguments[optind]), " is no option; every input has one, see --help");
   if (Status checked = check_together(options); !checked) return checked.error();
   return options;
 }
@@ -191,7 +164,7 @@ const char* runner_help() {
 Input, one kind of it; repeat for a batch
   --ids IDS               token ids, separated by commas
   --prompt TEXT           text; ids are made by `run-model tokens`, which must be installed
-  --audio FILE            WAV file of any rate; for speech bundles
+  --audio FILE            WAV file of up to 384000 samples per second; for speech bundles
   --batch FILE            one row of token ids per line, run in batches of the bundle's size
   --audio-start S, --audio-seconds S   which part of a recording
 
@@ -202,7 +175,8 @@ How tokens are chosen; without --temperature the best one is taken
   --top-k K, --top-p P, --min-p P      draw from the K best, from a mass of P, from P of the best one's probability
   --repetition-penalty F, --no-repeat-ngram N
   --stop TEXT             end a row when its text holds this; repeat for several
-  --seed N                of all draws
+  --seed N                of all draws: the same seed, the same text. Not so with a draft model under --speculate auto,
+                          where measured time decides how many drafts are asked for; --speculate draft repeats itself
 
 Speculation: several tokens per step. Greedy text is unchanged; drawn text with a draft model keeps its distribution
   --speculate MODE        off (default), prompt-lookup, draft (the model of --draft-bundle, or that of export-model
@@ -217,7 +191,8 @@ Running
 
 Output
   --stream                print tokens as they come
-  --stats                 times, acceptance and memory on standard error
+  --stats                 times, acceptance and memory on standard error. Load is everything before the first batch,
+                          checking hashes too; decode counts the tokens behind each row's first one
   --json                  one JSON object
   --version               of this program and of bundles, and which kernels this processor runs
 )";

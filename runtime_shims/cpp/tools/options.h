@@ -38,7 +38,4 @@ Result<RunnerOptions> parse_options(int count, char** arguments);
 // What --help prints.
 const char* runner_help();
 
-// A whole number within the range, or a refusal that names the option.
-Result<int64_t> parse_integer(const std::string& option, const std::string& text, int64_t least, int64_t most);
-
 }  // namespace fixed_capacity
