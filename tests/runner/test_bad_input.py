@@ -26,6 +26,8 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--ids", ""), "--ids holds no token id"),
     (("--ids", "5,x"), '--ids holds "x", which is no token id'),
     (("--ids", "5.0"), '--ids holds "5.0"'),
+    (("--ids", "+5"), '--ids holds "+5", which is no token id; give whole numbers separated by commas'),
+    (("--ids", "٥"), r'--ids holds "\u0665", which is no token id'),
     (("--ids", "99999999999999999999"), "which is no token id"),
     (("--ids", "5,64"), "token id 64; ids are the integers 0..63"),
     (("--ids", "-1"), "token id -1; ids are the integers"),
@@ -94,7 +96,7 @@ def test_a_bundle_must_be_given_and_be_one(runner: Runner, tmp_path: Path) -> No
 
 def test_ids_that_are_no_text_at_all_are_refused(runner: Runner, gemma3: Path) -> None:
     ended = runner.run("--bundle", gemma3, "--ids", os.fsdecode(b"5,\xff\xfe"))
-    refused(ended, USAGE, "which is no token id")
+    refused(ended, USAGE, r'--ids holds "\udcff\udcfe", which is no token id')
 
 
 def test_a_batch_file_names_the_line_that_is_wrong(runner: Runner, gemma3: Path, tmp_path: Path) -> None:
