@@ -58,11 +58,8 @@ Result<std::vector<InputRow>> audio_rows(const Manifest& manifest, const RunnerO
                    "the bundle has no method that turns sound into features; export it again with its processor");
   std::vector<InputRow> rows;
   for (const std::filesystem::path& path : options.audio) {
-    Result<Sound> sound = read_wav(path);
-    if (!sound) return sound.error();
-    sound = cut(std::move(sound).value(), options.cut);
-    if (!sound) return sound.error();
-    Result<std::vector<float>> samples = waveform(*sound, manifest.speech->sampling_rate, manifest.speech->samples);
+    Result<std::vector<float>> samples =
+        waveform(path, options.cut, manifest.speech->sampling_rate, manifest.speech->samples);
     if (!samples) return samples.error();
     rows.push_back({path.string(), manifest.tokens.start, {}, std::move(samples).value()});
   }
