@@ -26,7 +26,8 @@ Status PromptLookup::propose(std::span<const DecodingRow> rows, std::span<const 
   for (size_t row = 0; row < rows.size(); ++row) {
     NgramIndex& index = indices_[row];
     index.extend(rows[row].context().subspan(static_cast<size_t>(index.length())));
-    proposals[row] = {counts[row] > 0 ? index.following(counts[row]) : std::span<const int64_t>{}, {}};
+    proposals[row].tokens = counts[row] > 0 ? index.following(counts[row]) : std::span<const int64_t>{};
+    proposals[row].distributions = {};
   }
   return {};
 }
@@ -70,26 +71,35 @@ Status DraftModel::propose(std::span<const DecodingRow> rows, std::span<const in
     Drafts& drafts = drafts_[row];
     drafts.wanted = room(rows[row], counts[row]);
     drafts.history.clear();
+    drafts.is_unusable = false;
     if (drafts.wanted > 0) drafts.history.assign(rows[row].context().begin(), rows[row].context().end());
     drafts.context_length = drafts.history.size();
     most = std::max(most, drafts.wanted);
   }
   for (int64_t written = 0; written < most; ++written) {
     for (size_t row = 0; row < rows.size(); ++row) {
+    bool any_live = false;
       const auto held = static_cast<size_t>(session_.length(static_cast<int64_t>(row)));
-      unwritten_[row] = drafts_[row].wanted > written ? std::span(drafts_[row].history).subspan(held) : TokenRow{};
+      const bool is_live = drafts_[row].wanted > written;
+      unwritten_[row] = is_live ? std::span(drafts_[row].history).subspan(held) : TokenRow{};
+      any_live = any_live || is_live;
     }
     const Result<Logits> logits = session_.feed(std::span(unwritten_).first(rows.size()));
+    if (!any_live) break;
     if (!logits) return logits.error();
-    for (size_t row = 0; row < rows.size(); ++row)
-      if (drafts_[row].wanted > written)
-        if (Status drawn = draw(drafts_[row], static_cast<size_t>(written), logits->at(static_cast<int64_t>(row), 0));
-            !drawn)
-          return drawn;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      Drafts& drafts = drafts_[row];
+      if (drafts.wanted <= written) continue;
+      if (draw(drafts, static_cast<size_t>(written), logits->at(static_cast<int64_t>(row), 0))) continue;
+      drafts.is_unusable = true;
+      drafts.wanted = 0;
+      drafts.history.resize(drafts.context_length);
+    }
   }
   for (size_t row = 0; row < rows.size(); ++row) {
     const Drafts& drafts = drafts_[row];
     proposals[row].tokens = std::span(drafts.history).subspan(drafts.context_length);
+    proposals[row].is_unusable = drafts.is_unusable;
     proposals[row].distributions = std::span(drafts.distributions)
                                        .first(chooser_.settings().samples() ? proposals[row].tokens.size() : 0);
   }
@@ -111,19 +121,18 @@ int64_t DraftModel::room(const DecodingRow& row, int64_t count) const {
   return std::max<int64_t>(0, std::min({count, max_draft_, limits.max_dec - row.length() + 1, limits.max_step}));
 }
 
-// Chooses the next draft; at a temperature above 0 by one draw of the row's draft stream.
-Status DraftModel::draw(Drafts& drafts, size_t offset, std::span<const float> logits) {
+// Chooses the next draft; at a temperature above 0 by one draw of the row's draft stream. False where no token can be
+// chosen, and nothing has been drawn then.
+bool DraftModel::draw(Drafts& drafts, size_t offset, std::span<const float> logits) {
   if (!chooser_.settings().samples()) {
     const Result<int64_t> token = chooser_.choose(logits, drafts.history, drafts.prompt_length, drafts.stream);
-    if (!token) return token.error();
-    drafts.history.push_back(*token);
-    return {};
+    if (token) drafts.history.push_back(*token);
+    return token.ok();
   }
   Distribution& distribution = drafts.distributions[offset];
-  if (Status made = chooser_.distribution(logits, drafts.history, drafts.prompt_length, distribution); !made)
-    return made;
+  if (!chooser_.distribution(logits, drafts.history, drafts.prompt_length, distribution)) return false;
   drafts.history.push_back(distribution.take(drafts.stream.next()));
-  return {};
+  return true;
 }
 
 }  // namespace fixed_capacity

@@ -123,7 +123,10 @@ Status Decoder::propose() {
   const int64_t wanted = how_.drafts == nullptr ? 0 : how_.drafts->choose();
   stats_.fallback_rounds += wanted == 0;
   for (size_t row = 0; row < live_rows_; ++row) counts_[row] = std::min(wanted, rows_[row].most_drafts());
-  return how_.proposer->propose(rows(), std::span(counts_).first(live_rows_), std::span(proposals_).first(live_rows_));
+  const std::span<Proposal> proposals = std::span(proposals_).first(live_rows_);
+  if (Status done = how_.proposer->propose(rows(), std::span(counts_).first(live_rows_), proposals); !done) return done;
+  for (const Proposal& proposal : proposals) stats_.unusable_proposals += proposal.is_unusable;
+  return {};
 }
 
 // Judges a row's drafts from the first on, and emits until one falls, the row ends, or all of them stand.

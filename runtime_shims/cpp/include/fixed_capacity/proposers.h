@@ -18,6 +18,7 @@ namespace fixed_capacity {
 struct Proposal {
   std::span<const int64_t> tokens;
   std::span<const Distribution> distributions;
+  bool is_unusable = false;  // there are none because no token could be chosen from what the draft model answered
 
   const Distribution* distribution(size_t offset) const {
     return distributions.empty() ? nullptr : &distributions[offset];
@@ -60,6 +61,9 @@ class PromptLookup final : public Proposer {
 class DraftModel final : public Proposer {
  public:
   // `settings` and `rules` are the target's. They and `session` must outlive the proposer; the session is its own from
+//
+// A draft never breaks its target: a row for which no token can be chosen, because the draft's logits hold NaN or are
+// infinite, has no drafts in that round.
   // here on.
   DraftModel(Session& session, const SamplingSettings& settings, const TokenRules& rules, int64_t max_draft);
 
@@ -79,9 +83,10 @@ class DraftModel final : public Proposer {
     RandomStream stream;
     int64_t prompt_length = 0;
   };
+    bool is_unusable = false;
 
   int64_t room(const DecodingRow& row, int64_t count) const;
-  Status draw(Drafts& drafts, size_t offset, std::span<const float> logits);
+  bool draw(Drafts& drafts, size_t offset, std::span<const float> logits);
 
   Session& session_;
   TokenChooser chooser_;
