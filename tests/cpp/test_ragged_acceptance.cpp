@@ -66,7 +66,7 @@ class ScriptedProgram final : public Program {
 // The script's continuation with a wrong token behind the drafts that are to stand.
 class ForcedProposer final : public Proposer {
  public:
-  Status begin(std::span<const DecodingRow>, const Source&, int64_t) override { return {}; }
+  Status begin(std::span<const DecodingRow>, const Source&, int64_t, const ShouldStop&) override { return {}; }
   Status commit(std::span<const DecodingRow>) override { return {}; }
   Status propose(std::span<const DecodingRow> rows, std::span<const int64_t> counts,
                  std::span<Proposal> proposals) override {
@@ -77,7 +77,7 @@ class ForcedProposer final : public Proposer {
         const int64_t right = script(static_cast<int64_t>(row), length + draft);
         tokens_[row].push_back(draft < kKept[row] ? right : wrong(right));
       }
-      proposals[row] = {tokens_[row], {}};
+      proposals[row].tokens = tokens_[row];
     }
     return {};
   }

@@ -22,11 +22,14 @@ namespace fixed_capacity {
 namespace {
 
 std::atomic<bool> decoding{false}, interrupted{false};
+constexpr char kSaysInterrupted[] = "bundle-runner: interrupted\n";
 
-// While tokens come, the first interrupt ends the run with what there is. Any other one ends it at once: reading and
-// checking files takes a while, and leaves nothing behind.
+// While prompts run and tokens come, the first interrupt ends the run with what there is. Any other one ends it at
+// once: reading and checking files takes a while, and leaves nothing behind.
 void interrupt(int) {
-  if (!decoding || interrupted.exchange(true)) _exit(kInterrupted);
+  if (decoding && !interrupted.exchange(true)) return;
+  (void)!write(STDERR_FILENO, kSaysInterrupted, sizeof kSaysInterrupted - 1);
+  _exit(kInterrupted);
 }
 
 // Only with --no-verify, when no hash has been checked: ExecuTorch's own checks let some damaged files pass.
@@ -195,5 +198,6 @@ int main(int count, char** arguments) {
   } catch (const std::exception& error) {  // memory that is short outside the library
     return report_error("bundle-runner", {ErrorCode::out_of_memory, words("this run failed: ", error.what())});
   }
+  if (interrupted) std::fputs(kSaysInterrupted, stderr);
   return finish_output("bundle-runner", interrupted ? kInterrupted : kDone);
 }
