@@ -168,6 +168,8 @@ def _drafts(speculation: Statistics) -> Group:
     )
     totals.add_row("corrections", f"{speculation['corrections']:,}", "without drafts", f"{fallbacks:,}")
     totals.add_row("bonuses", f"{speculation['bonuses']:,}", "", "")
+    if speculation["unusable_proposals"]:
+        totals.add_row("unusable", f"{speculation['unusable_proposals']:,}", "", "")
     lengths = speculation["accepted_lengths"]
     histogram = new_table([">accepted in a round", ">rows", ""])
     for length, count in enumerate(lengths):

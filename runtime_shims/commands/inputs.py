@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.formatting import one_line
-from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import Manifest
+from runtime_shims.reference.token_ids import parse_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from runtime_shims.reference.request import SourceInput
     from runtime_shims.reference.session import Session
     from runtime_shims.reference.text import TextCodec
-
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def read_rows(bundle: Bundle, options: InputOptions, codec: TextCodec | None) ->
     if options.audio:
         return _audio_rows(bundle, options)
     if options.ids:
-        return [_row(bundle, text, f"row {row}", parse_ids(text)) for row, text in enumerate(options.ids)]
+        return [_row(bundle, text, f"row {row}", parse_ids(text, "--ids")) for row, text in enumerate(options.ids)]
     if options.prompts_file is None:
         texts = {f"row {row}": text for row, text in enumerate(options.prompts)}
     else:
@@ -146,14 +142,6 @@ def read_prompts(path: Path) -> dict[int, str]:
     if not prompts:
         raise UserInputError(f"{name} holds no prompt; write one per line")
     return prompts
-
-
-def parse_ids(text: str) -> tuple[int, ...]:
-    """Token ids separated by commas or spaces."""
-    parts = text.replace(",", " ").split()
-    if not all(_INTEGER.fullmatch(part) for part in parts):
-        raise UserInputError(f"--ids takes integers separated by commas, got {pictured(text)}")
-    return tuple(map(int, parts))
 
 
 def _row(bundle: Bundle, label: str, name: str, ids: tuple[int, ...]) -> InputRow:

@@ -39,6 +39,7 @@ Json json_of(const RunStats& stats, const RunReport& report) {
                       {"running_acceptance", known(report.running_acceptance)},
                       {"rounds", stats.steps},
                       {"fallback_rounds", stats.fallback_rounds},
+                      {"unusable_proposals", stats.unusable_proposals},
                       {"proposed", stats.proposed},
                       {"evaluated", stats.evaluated},
                       {"accepted", stats.accepted},

@@ -25,6 +25,9 @@ void print_stats(const RunStats& stats, const RunReport& report) {
                " corrections, %" PRId64 " bonuses, %" PRId64 " rounds without drafts because they would lose\n",
                name_of(report.mode), stats.proposed, stats.evaluated, stats.accepted, stats.corrections, stats.bonuses,
                stats.fallback_rounds);
+  if (stats.unusable_proposals > 0)
+    std::fprintf(stderr, "  %" PRId64 " proposals were unusable: the draft model's logits are not finite\n",
+                 stats.unusable_proposals);
   std::fprintf(stderr, "propose %.1f ms, verify %.1f ms, judge and take back %.1f ms in %" PRId64 " rounds\n",
                stats.propose_seconds * 1000.0, stats.verify_seconds * 1000.0, stats.settle_seconds * 1000.0,
                stats.steps);
