@@ -42,6 +42,13 @@ tests/unit/test_bad_input_run.py
     2    empty encoder input                   test_an_empty_encoder_input_is_one_line
     2    not a sound file                      test_a_file_that_is_not_sound_is_one_line
     1    closed standard output                test_a_closed_standard_output_is_one_line
+tests/unit/test_run_model_cli.py
+    1    a wrong line of a late batch          test_a_wrong_line_of_a_prompts_file_is_named_before_the_first_batch_runs
+    2    a wrong row of a batch                test_a_wrong_row_of_a_batch_is_named_by_its_number_in_the_whole_input
+tests/unit/test_stop_strings.py
+    2    stop strings that are no text         test_a_stop_string_that_no_row_can_hold_is_refused_in_one_line
+tests/runner/test_same_words.py
+    2    numbers that only one language reads  test_both_refuse_the_same_option_in_the_same_line
 tests/unit/test_run_model_cli_decoding.py
     2    settings and modes that make no sense  test_a_wrong_call_is_one_line_that_names_the_option
     2    drafts of another tokenizer           test_a_draft_of_another_tokenizer_is_refused_by_its_digest
