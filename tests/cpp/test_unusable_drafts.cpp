@@ -74,7 +74,7 @@ struct Proposed final : DecodingListener {
 struct Run {
   Status done;
   std::vector<std::vector<int64_t>> rows;
-  RunStats stats;
+  RunStats stats{0};  // replaced by those of the decoder
   Proposed proposed;
 };
 
