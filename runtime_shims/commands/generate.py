@@ -23,19 +23,9 @@ from runtime_shims.commands.common import (
 from runtime_shims.commands.decoding_options import (
     DecodingOptions,
     DraftBundleOption,
-    MaxNewTokensOption,
-    MinNewTokensOption,
-    MinPOption,
-    NoRepeatNgramOption,
     NumDraftsOption,
     OpenDecoding,
-    RepetitionPenaltyOption,
-    SeedOption,
     SpeculateOption,
-    StopOption,
-    TemperatureOption,
-    TopKOption,
-    TopPOption,
     check_decoding,
     open_decoding,
     stop_strings,
@@ -51,6 +41,18 @@ from runtime_shims.commands.inputs import (
     source_of,
 )
 from runtime_shims.commands.numbers import number
+from runtime_shims.commands.sampling_options import (
+    MaxNewTokensOption,
+    MinNewTokensOption,
+    MinPOption,
+    NoRepeatNgramOption,
+    RepetitionPenaltyOption,
+    SeedOption,
+    StopOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from runtime_shims.contract.pieces import read_pieces

@@ -85,7 +85,8 @@ Status check_rows(const std::vector<InputRow>& rows, const RunnerOptions& option
     return refusal(ErrorCode::user_input, "--stream prints one row, ", count,
                    " were given; add --json for all of them");
   for (size_t row = 0; row < rows.size(); ++row) {
-    const std::string name = options.batch ? words(one_line(options.batch->string()), ", ", rows[row].label) : words("row ", row);
+    const std::string name =
+        options.batch ? words(one_line(options.batch->string()), ", ", rows[row].label) : words("row ", row);
     if (Status checked = check_prompt(rows[row].prompt, name, manifest); !checked) return checked;
     if (manifest.kind != ModelKind::text_seq2seq) continue;
     if (Status checked = check_source_ids(rows[row].source, name, manifest); !checked) return checked;

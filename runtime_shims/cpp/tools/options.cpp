@@ -101,7 +101,8 @@ Status take(int option, const std::string& text, RunnerOptions& to) {
 
 // The option that getopt_long has just read, as it was given.
 std::string option_read(char** arguments) {
-  if (optopt >= ' ' && optopt < 0x7F) return words("-", std::string(1, static_cast<char>(optopt)));  // one letter; there are none
+  const bool is_one_letter = optopt >= ' ' && optopt < 0x7F;  // there are no such options
+  if (is_one_letter) return words("-", std::string(1, static_cast<char>(optopt)));
   const char* last = arguments[optind - 1];
   return one_line(last == optarg ? arguments[optind - 2] : last);
 }
@@ -150,7 +151,8 @@ Result<RunnerOptions> parse_options(int count, char** arguments) {
   }
   if (options.wants_help || options.wants_version) return options;
   if (optind < count)
-    return refusal(ErrorCode::user_input, one_line(arguments[optind]), " is no option; every input has one, see --help");
+    return refusal(ErrorCode::user_input, one_line(arguments[optind]),
+                   " is no option; every input has one, see --help");
   if (Status checked = check_together(options); !checked) return checked.error();
   return options;
 }
