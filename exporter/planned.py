@@ -105,7 +105,7 @@ def _require_room_for(start_tokens: int, plan: CapacityPlan) -> None:
 
 
 def _with_attention(recipe: Recipe) -> Recipe:
-    """Decide the operator's spelling: the kernel where it is installed, core operators elsewhere.
+    """Decide the operator's spelling: the kernel where it is installed, core operators elsewhere and beside ONNX.
 
     Raises:
         PlanError: the kernel was asked for and is not installed.
@@ -113,6 +113,8 @@ def _with_attention(recipe: Recipe) -> Recipe:
     from runtime_shims.native import operator_library_path
 
     installed = operator_library_path() is not None
+    if "onnx" in recipe.backends:
+        return replace(recipe, attention="portable")
     if recipe.attention is None:
         return replace(recipe, attention="fused" if installed else "portable")
     if recipe.attention == "fused" and not installed:

@@ -48,11 +48,7 @@ def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> S
     from runtime_shims.reference.loading import open_session
 
     torch.set_num_threads(1)
-    if threads is not None:
-        from runtime_shims.reference.executorch_program import set_runtime_threads
-
-        set_runtime_threads(threads)
-    return open_session(bundle, backend)
+    return open_session(bundle, backend, threads)
 
 
 def print_json(data: object) -> None:
