@@ -6,20 +6,21 @@ slot held; that value is read from the graph's input and the scatter depends on 
 place. Nothing else reads the input. Outside of a trace the layers' own buffers are the caches, and the same arithmetic
 runs in eager PyTorch.
 
-Shape legend: as in `cached_attention.py`; n slots that may be visible in this step.
+Shape legend: as in `cached_attention.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .attention_binding import Attend, BiasTable
 from .cache_layer import CacheLayer
-from .onnx_operators import onnx_operators
+from .onnx_operators import attend, onnx_operators
 
 MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
 Caches = tuple[Tensor, Tensor]
@@ -47,23 +48,26 @@ class OnnxSpelling:
         layer, step, step_tokens = call.cache, call.step, query.shape[2]
         written_bT = step.once("written", lambda: torch.arange(step_tokens) < step.step_lengths[:, None])
         slots_bT = step.once(("slots", layer.slots), lambda: self._ring_slots(call, step_tokens))
-        keys, values = self._write(layer, (key, value), slots_bT, written_bT)
+        caches = self._write(layer, (key, value), slots_bT, written_bT)
         mask_key = ("mask", layer.slots, layer.window, id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
-        out = attend(query * call.scale, keys, values, mask, call.softcap)
+        live = step.once(("live", layer.slots), lambda: self._self_live(call))
+        out = self._attend(call, query, caches, mask, live)
         return torch.where(written_bT[:, :, None, None], out, 0.0)
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
-        layer, lengths_b = call.cache, call.step.enc_lengths
-        keys, values = self._caches(layer, query.shape[0])
-        mask = call.step.once(("cross", layer.slots), lambda: length_mask(lengths_b, layer.slots))
-        out = attend(query * call.scale, keys, values, mask, call.softcap)
+        layer, step, lengths_b = call.cache, call.step, call.step.enc_lengths
+        caches = self._caches(layer, query.shape[0])
+        mask = step.once(("cross", layer.slots), lambda: length_mask(lengths_b, layer.slots))
+        widest = step.once("widest", lambda: step.step_lengths.amax(0))
+        live = step.once(("cross live", layer.slots), lambda: live_slots(lengths_b, layer.slots, widest))
+        out = self._attend(call, query, caches, mask, live)
         return torch.where((lengths_b > 0)[:, None, None, None], out, 0.0)
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         step, places = call.step, query.shape[2]
         mask = step.once(("encoder", id(call.bias)), lambda: self._encoder_mask(call, places))
-        out = attend(query * call.scale, key, value, mask, call.softcap)
+        out = self._attend(call, query, (key, value), mask)
         inside_bE = step.once("inside", lambda: torch.arange(places) < step.enc_lengths[:, None])
         return torch.where(inside_bE[:, :, None, None], out, 0.0)
 
@@ -73,6 +77,27 @@ class OnnxSpelling:
         written_bE = step.once("written", lambda: torch.arange(places) < step.enc_lengths[:, None])
         self._write(call.cache, (key, value), slots_bE, written_bE)
         return step.enc_lengths.clone()
+
+    def _attend(
+        self, call: Attend, query_bHTD: Tensor, states: Caches, mask: Tensor, live: Live | None = None
+    ) -> Tensor:
+        """Attention -> `[b, T, H, Dv]`; mask float `[b or 1, H or 1, T or 1, S]`.
+
+        Sizes change a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
+        """
+        (heads, step_tokens), kv_heads = query_bHTD.shape[1:3], states[0].shape[1]
+        query = query_bHTD * call.scale
+        if heads != kv_heads:
+            query = query.contiguous().unflatten(1, (kv_heads, -1)).flatten(2, 3)
+            mask = mask.expand(-1, -1, step_tokens, -1)
+            mask = mask[:, :, None] if mask.shape[1] == 1 else mask.unflatten(1, (kv_heads, -1))
+        if live is None:
+            out = attend(query, *states, mask, call.softcap)
+        else:
+            out = self.ops.attend_live(query, *states, mask, live.slots, live.are_few, call.softcap)
+        if heads != kv_heads:
+            out = out.unflatten(2, (-1, step_tokens)).flatten(1, 2)
+        return out.transpose(1, 2).contiguous()
 
     def _caches(self, layer: CacheLayer, rows: int) -> Caches:
         if self._given is not None:
@@ -101,6 +126,11 @@ class OnnxSpelling:
         positions_bT = call.step.positions[:, None] + torch.arange(step_tokens)
         return torch.remainder(positions_bT, call.cache.slots)
 
+    def _self_live(self, call: Attend) -> Live:
+        step = call.step
+        widest = step.once("widest", lambda: step.step_lengths.amax(0))
+        return live_slots(step.positions + step.step_lengths, call.cache.slots, widest)
+
     def _self_mask(self, call: Attend, step_tokens: int) -> Tensor:
         layer, step = call.cache, call.step
         last_b1 = (step.positions + step.step_lengths)[:, None] - 1
@@ -121,25 +151,22 @@ class OnnxSpelling:
         return mask + bias_from_table(call.bias, (places_E[:, None] - places_E[None, :])[None])
 
 
-def attend(query_bHTD: Tensor, keys_bKSD: Tensor, values_bKSD: Tensor, mask: Tensor, softcap: float | None) -> Tensor:
-    """Attention of scaled queries -> `[b, T, H, Dv]`; mask float `[b or 1, H or 1, T or 1, S]`.
+@dataclass(frozen=True)
+class Live:
+    """How many slots of a cache may be visible in this step, int64 `[1]`, and whether they are few, bool scalar."""
 
-    The queries of a group are rows of one product with their head's keys, so that a cache is read where it lies.
-    Sizes change a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
+    slots: Tensor
+    are_few: Tensor
+
+
+def live_slots(ends_b: Tensor, slots: int, widest: Tensor) -> Live:
+    """The slots in use when row i ends at `ends[i]`; `widest` is the most tokens of a row in this step.
+
+    Reading the live slots alone copies them first, which pays up to a quarter of a cache for one token and up to half
+    of it for several.
     """
-    (heads, step_tokens), kv_heads = query_bHTD.shape[1:3], keys_bKSD.shape[1]
-    grouped = heads != kv_heads
-    if grouped:
-        query_bHTD = query_bHTD.contiguous().unflatten(1, (kv_heads, -1)).flatten(2, 3)
-        mask = mask[:, :, None] if mask.shape[1] == 1 else mask.unflatten(1, (kv_heads, -1))
-    scores = query_bHTD @ keys_bKSD.transpose(-1, -2)
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if not grouped:
-        return (torch.softmax(scores + mask, dim=-1) @ values_bKSD).transpose(1, 2).contiguous()
-    weights = torch.softmax(scores.unflatten(2, (-1, step_tokens)) + mask, dim=-1).flatten(2, 3)
-    out = (weights @ values_bKSD).unflatten(2, (-1, step_tokens)).flatten(1, 2)
-    return out.transpose(1, 2).contiguous()
+    live = ends_b.amax(0).clamp(1, slots)
+    return Live(live[None], live * torch.where(widest > 1, 2, 4) <= slots)
 
 
 def length_mask(lengths_b: Tensor, places: int) -> Tensor:

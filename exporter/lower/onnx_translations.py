@@ -9,6 +9,7 @@ import torch
 from onnxscript.onnx_opset import opset24 as op
 
 from exporter.cache.onnx_operators import onnx_operators
+from exporter.lower.onnx_attention import attend_live
 
 
 def translations() -> dict[Callable, Callable]:
@@ -17,6 +18,7 @@ def translations() -> dict[Callable, Callable]:
     return {
         ours.read_slots: read_slots,
         ours.scatter_slots: scatter_slots,
+        ours.attend_live: attend_live,
         torch.ops.aten.linear.default: linear,
     }
 

@@ -8,6 +8,7 @@ from torch.fx import Node
 from .functional import CACHES
 
 _READ, _WRITE = "fixed_capacity.read_slots", "fixed_capacity.scatter_slots"
+_SIZE = "aten.sym_size"
 _RUNTIME_READS = "what a runtime that writes in place has changed by then"
 
 
@@ -33,7 +34,7 @@ def functional_faults(program: ExportedProgram) -> list[str]:
             continue
         if writes[0] not in returned:
             faults.append(f"does not return the cache {cache.name} that it writes")
-        strangers = [user for user in cache.users if not _is(user, _READ) and not _is(user, _WRITE)]
+        strangers = [user for user in cache.users if not any(_is(user, name) for name in (_READ, _WRITE, _SIZE))]
         faults += [f"reads the cache {cache.name} through {user.target}, {_RUNTIME_READS}" for user in strangers]
         returned.discard(writes[0])
     faults += [f"returns {node.name}, which is no write to a cache" for node in returned]
