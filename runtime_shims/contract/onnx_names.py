@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runtime_shims.contract.manifest import CacheEntry
+    from runtime_shims.contract.manifest import CacheEntry, ProgramEntry
 
 WEIGHTS_NAME = "weights.bin"
 """The weights of all methods of an ONNX program, beside them."""
@@ -32,6 +32,14 @@ def method_file(method: str) -> str:
 def method_path(program_file: str, method: str) -> str:
     """The file of one method of the program `program_file`, which lies beside it."""
     return PurePosixPath(program_file).with_name(method_file(method)).as_posix()
+
+
+def other_files(program: ProgramEntry) -> list[str]:
+    """Every file of a program, of whatever format, beside `program.file` itself: methods, then weights."""
+    if program.format != "onnx":
+        return []
+    others = [method_path(program.file, method.name) for method in program.methods if method.name != "decode"]
+    return [*others, PurePosixPath(program.file).with_name(WEIGHTS_NAME).as_posix()]
 
 
 def read_caches(method: str, caches: Iterable[CacheEntry]) -> list[CacheEntry]:

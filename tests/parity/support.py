@@ -93,7 +93,12 @@ class Planned:
         backend: str = "xnnpack",
         geometry: Geometry | None = None,
     ) -> Planned:
-        """Plan `case` as the pipeline does. `geometry` replaces self-attention geometries (for controls)."""
+        """Plan `case` as the pipeline does. `geometry` replaces self-attention geometries (for controls).
+
+        `attention` may be `onnx`: the spelling of that backend.
+        """
+        if attention == "onnx":
+            attention, backend = "portable", "onnx"
         model = build(case)
         spec = ModelSpec.from_config(model.config)
         plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec))

@@ -96,7 +96,6 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fau
 @pytest.mark.parametrize(
     ("values", "start"),
     [
-        ({"backends": ("onnx",)}, "--backend onnx is not available in this version; available: xnnpack"),
         ({"draft": "mtp"}, "--draft mtp is not available in this version"),
         ({"draft": "self-layers=4"}, "--draft self-layers=4 is not available in this version; use self-int4, or"),
         ({"draft": "prompt-lookup"}, "--draft prompt-lookup needs nothing in the bundle; leave it out, and run with"),
