@@ -42,7 +42,9 @@ TOLERANCES: dict[tuple[str, str], Tolerance] = {
     ("float32", "eager"): Tolerance(
         2e-5, "the same operations; sums run in another order over slots than over positions"
     ),
-    ("float32", "onnx"): Tolerance(1e-4, "ONNX Runtime fuses norms and blocks sums its own way; errors add over layers"),
+    ("float32", "onnx"): Tolerance(
+        1e-4, "ONNX Runtime fuses norms and blocks sums its own way; errors add over layers"
+    ),
     ("float32", "portable"): Tolerance(
         1e-4, "ExecuTorch's portable kernels sum in plain order, without blocking; errors add over layers"
     ),

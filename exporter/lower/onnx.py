@@ -75,13 +75,13 @@ def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.M
     return model
 
 
-def _axis_names(model: ir.Model, method: Method) -> dict[str, str]:
+def _axis_names(model: ir.Model, method: Method) -> dict[str | ir.SymbolicDim, str]:
     """The tracer's names of the dynamic axes -> the manifest's."""
-    names = {}
+    names: dict[str | ir.SymbolicDim, str] = {}
     for value, tensor in zip(model.graph.inputs, method.inputs, strict=False):
-        for dim, axis in zip(value.shape, tensor.axes, strict=True):
-            if axis.is_dynamic:
-                names[dim.value] = axis.name
+        for dim, axis in zip(value.shape or (), tensor.axes, strict=True):
+            if axis.is_dynamic and axis.name is not None and isinstance(dim, ir.SymbolicDim):
+                names[dim] = axis.name
     return names
 
 

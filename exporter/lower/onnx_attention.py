@@ -13,7 +13,9 @@ from typing import Any
 
 import onnx_ir as ir
 from onnx_ir.tape import Tape
-from onnxscript.onnx_opset import opset24 as op
+from onnxscript.onnx_opset import opset24
+
+op: Any = opset24
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def _branch(attended: Attended, live: ir.Value | None) -> ir.Graph:
             mask=_first(tape, attended.mask, live, axis=-1),
         )
     result = _attend(tape, attended)
-    result.dtype, result.shape = attended.query.dtype, _shape(attended)
+    result.type, result.shape = attended.query.type, _shape(attended)
     made = [value for node in tape.nodes for value in node.outputs]
     for number, value in enumerate(made):
         value.name = f"{attended.query.name}.{name}.{number}"  # names of a graph and its branches are one set
@@ -53,7 +55,8 @@ def _branch(attended: Attended, live: ir.Value | None) -> ir.Graph:
 
 def _shape(attended: Attended) -> ir.Shape:
     """`[b, K, M, Dv]`."""
-    return ir.Shape([*attended.query.shape[:3], attended.values.shape[3]])
+    query, values = attended.query.shape or (), attended.values.shape or ()  # PyTorch's exporter knows every shape
+    return ir.Shape([*query[:3], values[3]])
 
 
 def _attend(tape: Tape, attended: Attended) -> ir.Value:

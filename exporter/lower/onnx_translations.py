@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from onnxscript.onnx_opset import opset24 as op
+from onnxscript.onnx_opset import opset24
 
 from exporter.cache.onnx_operators import onnx_operators
 from exporter.lower.onnx_attention import attend_live
+
+op: Any = opset24  # its annotations name types of values, and these are symbols
 
 
 def translations() -> dict[Callable, Callable]:

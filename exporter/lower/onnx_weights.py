@@ -17,21 +17,23 @@ PAGE = 4096
 
 def store_weights(models: Iterable[ir.Model], directory: Path, name: str) -> None:
     """Write `directory/name`, and make it what the initializers of the models refer to."""
+    tensors: dict[tuple, ir.TensorProtocol] = {}
     users: dict[tuple, list[ir.Value]] = {}
-    for value in _stored(models):
-        users.setdefault(_content(value.const_value), []).append(value)
-    tensors = [values[0].const_value for values in users.values()]
-    external = convert_tensors_to_external(tensors, directory, name, alignment=PAGE)
-    for tensor, values in zip(external, users.values(), strict=True):
+    for value, tensor in _stored(models):
+        content = _content(tensor)
+        tensors.setdefault(content, tensor)
+        users.setdefault(content, []).append(value)
+    external = convert_tensors_to_external(list(tensors.values()), directory, name, alignment=PAGE)
+    for stored, values in zip(external, users.values(), strict=True):
         for value in values:
-            value.const_value = tensor
+            value.const_value = stored
 
 
-def _stored(models: Iterable[ir.Model]) -> Iterator[ir.Value]:
+def _stored(models: Iterable[ir.Model]) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
     for model in models:
         for value in model.graph.initializers.values():
             if value.const_value is not None and value.const_value.nbytes >= SMALLEST_STORED:
-                yield value
+                yield value, value.const_value
 
 
 def _content(tensor: ir.TensorProtocol) -> tuple:

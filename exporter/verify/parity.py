@@ -80,11 +80,13 @@ def verify_bundle(directory: Path, make_stages: Callable[[str], Stages]) -> list
         session = open_session(bundle, entry.backend)
         result = replay(session, with_tolerance)
         if not (result.logits_passed and result.tokens_passed):
-            raise ParityError("parity", [first_difference(bundle, golden, make_stages(entry.backend), entry.backend, result)])
+            stages = make_stages(entry.backend)
+            raise ParityError("parity", [first_difference(bundle, golden, stages, entry.backend, result)])
         if golden.features is not None:
             found = replay_features(session, within(golden.features, entry.backend))
             if not found.passed:
-                at = first_features_difference(bundle, golden.features, make_stages(entry.backend), entry.backend, found)
+                stages = make_stages(entry.backend)
+                at = first_features_difference(bundle, golden.features, stages, entry.backend, found)
                 raise ParityError("parity", [at])
         results.append(result)
     return results

@@ -4,7 +4,8 @@ The caches are this program's memory. The first b rows of each are bound as a ca
 `TensorScatter` writes in place and a call costs what its batch does. Logits have memory of their own too: a step
 allocates nothing but what the runtime's arena holds.
 
-Shape legend: B most rows, b rows of a call, K key/value heads, S slots, D key or value size, R logit rows, V vocabulary.
+Shape legend: B most rows, b rows of a call, K key/value heads, S slots, D key or value size, R logit rows,
+V vocabulary.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from runtime_shims.reference.program import StepInputs
 
 _SILENT = 4
 """The runtime's level of messages that says fatal ones only: its errors are exceptions."""
-_TOO_NEW = re.compile(r"opset|IR version|not a registered function|implementation for", re.IGNORECASE)
+_TOO_NEW = re.compile(r"Opset \d|IR version|Could not find an implementation", re.IGNORECASE)
 """What the runtime says of a graph made of operators, or in a format, that it does not know."""
 
 
@@ -193,8 +194,10 @@ def _load(runtime: Any, path: Path, threads: int) -> Any:
     except Exception as error:  # the runtime's errors have no base class of their own
         cause = one_line(error)
         if _TOO_NEW.search(cause):
-            needed = f"onnxruntime {runtime.__version__} does not know all of it and {RUNTIME} or later does"
-            raise BundleCorrupt(path.name, [f"{needed} ({cause})"], "install a newer onnxruntime") from None
+            raise UnsupportedSetting(
+                f"{path.name} needs more than onnxruntime {runtime.__version__} knows ({cause}); "
+                f"install onnxruntime {RUNTIME} or later"
+            ) from None
         raise BundleCorrupt(path.name, [f"ONNX Runtime cannot load it ({cause})"], REPAIR) from None
 
 

@@ -50,7 +50,8 @@ WHISPER_ONNX = ProgramCase("whisper", "portable", "onnx", Capacity(max_batch=3, 
 GEMMA_ONNX = ProgramCase("gemma3", "portable", "onnx", Capacity())
 LLAMA_ONNX = ProgramCase("llama", "portable", "onnx", Capacity(max_batch=8, max_dec=512))
 ONNX_PROGRAMS = (T5_ONNX, WHISPER_ONNX, GEMMA_ONNX, LLAMA_ONNX)
-PROGRAMS = (T5, WHISPER, GEMMA, GEMMA_PORTABLE, LLAMA_PORTABLE, *ONNX_PROGRAMS)
+EXECUTORCH_PROGRAMS = (T5, WHISPER, GEMMA, GEMMA_PORTABLE, LLAMA_PORTABLE)
+PROGRAMS = (*EXECUTORCH_PROGRAMS, *ONNX_PROGRAMS)
 T5_PORTABLE = ProgramCase("t5", "portable", "xnnpack", Capacity())  # these two are traced and never lowered
 WHISPER_PORTABLE = ProgramCase("whisper", "portable", "xnnpack", Capacity())
 
