@@ -55,7 +55,9 @@ def _branch(attended: Attended, live: ir.Value | None) -> ir.Graph:
 
 def _shape(attended: Attended) -> ir.Shape:
     """`[b, K, M, Dv]`."""
-    query, values = attended.query.shape or (), attended.values.shape or ()  # PyTorch's exporter knows every shape
+    query, values = attended.query.shape, attended.values.shape
+    if query is None or values is None:
+        raise ValueError("PyTorch's exporter gives every value a shape, and these have none")
     return ir.Shape([*query[:3], values[3]])
 
 

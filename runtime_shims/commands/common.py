@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,14 @@ def quiet_libraries() -> None:
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@dataclass(frozen=True)
+class RunsOn:
+    """Which program of a bundle runs, and on how many threads; None leaves it to the bundle and the machine."""
+
+    backend: str | None = None
+    threads: int | None = None
 
 
 def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> Session:

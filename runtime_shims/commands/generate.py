@@ -16,6 +16,7 @@ from runtime_shims.commands.common import (
     DebugOption,
     JsonOption,
     NoVerifyOption,
+    RunsOn,
     ThreadsOption,
     quiet_libraries,
     start_session,
@@ -171,7 +172,8 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     stops = stop_strings(decoder, options.decoding.stops)
     started = time.perf_counter()
     session = start_session(bundle, options.backend, options.threads)
-    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), options.backend)
+    runs_on = RunsOn(options.backend, options.threads)
+    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), runs_on)
     load_seconds = time.perf_counter() - started
     answers, stats = _generate(session, rows, decoder, opened, options)
     speculation = {**opened.report, **stats.speculation()}
