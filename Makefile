@@ -3,7 +3,8 @@
 # make test-real  the tests that need real weights (installs them)
 # make runner     bundle-runner and bundle-inspect, optimised, in build/release/runtime_shims/cpp
 # make test-arm64 C++ tests and bundle-runner for 64-bit Arm, under QEMU; needs g++-aarch64-linux-gnu and qemu-user
-# make test-fuzz  the manifest's reader under random bytes for FUZZ_SECONDS (60); needs clang++ with libFuzzer
+# make test-fuzz  the readers of manifests and token ids under random bytes, FUZZ_SECONDS (60) each; needs clang++ with
+#                 libFuzzer
 # make bench      every benchmark against every rival, each rival in .venv-bench/<rival>; TASK=decode runs one task
 # Each works as the first command on a machine with python3 and make; a C++20 compiler adds the fused operators.
 
@@ -15,6 +16,8 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)
 COMPILER := $(shell command -v $(CXX) 2>/dev/null)
 FUZZER := $(shell command -v clang++ 2>/dev/null)
 FUZZ_SECONDS ?= 60
+FUZZ := build/fuzz/tests/cpp/fuzz/
+FUZZ_OPTIONS = -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 -artifact_prefix=build/fuzz/
 ARM64_TOOLS := $(and $(shell command -v aarch64-linux-gnu-g++ 2>/dev/null),$(shell command -v qemu-aarch64 2>/dev/null))
 ARM64_SDK := build/arm64-sdk
 TOOLS := build/release/runtime_shims/cpp
@@ -63,9 +66,9 @@ else
 test-fuzz: $(VENV)/.installed-test
 	$(RUN)/cmake --preset fuzz
 	$(RUN)/cmake --build --preset fuzz
-	mkdir -p build/fuzz/found
-	build/fuzz/tests/cpp/fuzz/fuzz_manifest -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
-	  -artifact_prefix=build/fuzz/ build/fuzz/found tests/cpp/fuzz/corpus
+	mkdir -p build/fuzz/found build/fuzz/found_ids
+	$(FUZZ)fuzz_manifest $(FUZZ_OPTIONS) build/fuzz/found tests/cpp/fuzz/corpus
+	$(FUZZ)fuzz_ids $(FUZZ_OPTIONS) -max_len=512 build/fuzz/found_ids tests/cpp/fuzz/ids_corpus
 endif
 
 # Bundles are exported and run on this machine, and the same files then run as 64-bit Arm.

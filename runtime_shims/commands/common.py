@@ -25,7 +25,8 @@ ThreadsOption = Annotated[
     int | None, typer.Option(help="Threads of the runtime. Default: one per core.", metavar="N", min=1, max=1024)
 ]
 NoVerifyOption = Annotated[
-    bool, typer.Option("--no-verify", help="Do not check the files against their hashes first.")
+    bool,
+    typer.Option("--no-verify", help="Do not check files against their hashes; a damaged program may then crash."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -175,39 +175,49 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     runs_on = RunsOn(options.backend, options.threads)
     opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), runs_on)
     load_seconds = time.perf_counter() - started
-    answers, stats = _generate(session, rows, decoder, opened, options)
+    answers, stats, interrupt = _generate(session, rows, decoder, opened, options)
     speculation = {**opened.report, **stats.speculation()}
-    print_answers(
-        answers, {"load_seconds": load_seconds, **stats.as_dict(), "speculation": speculation}, options.output
-    )
+    measured = {**stats.as_dict(), "interrupted": interrupt is not None, "speculation": speculation}
+    print_answers(answers, {"load_seconds": load_seconds, **measured}, options.output)
+    if interrupt is not None:
+        raise interrupt
 
 
 def _generate(
     session: Session, rows: Sequence[InputRow], decoder: TextDecoder | None, opened: OpenDecoding, options: RunOptions
-) -> tuple[list[Answer], RunStats]:
+) -> tuple[list[Answer], RunStats, KeyboardInterrupt | None]:
+    """Answers batch by batch, what they cost, and the interrupt that ended the run with what there was."""
+    from runtime_shims.reference.generation import GenerationInterrupted
     from runtime_shims.reference.generation import generate as generate_rows
     from runtime_shims.reference.stats import RunStats
     from runtime_shims.reference.stop_strings import cut
 
     stats = RunStats()
     answers: list[Answer] = []
+    interrupt: KeyboardInterrupt | None = None
     stops = options.decoding.stops
     for batch in batches(rows, opened.max_batch):
         printer = TokenPrinter(decoder, len(answers), options.output, stops) if options.output.stream else None
-        generations = generate_rows(
-            session,
-            [row.prompt for row in batch],
-            source_of(batch, session),
-            on_token=printer,
-            stats=stats,
-            how=replace(opened.how, first_row=len(answers)),
-        )
+        try:
+            generations = generate_rows(
+                session,
+                [row.prompt for row in batch],
+                source_of(batch, session),
+                on_token=printer,
+                stats=stats,
+                how=replace(opened.how, first_row=len(answers)),
+            )
+        except KeyboardInterrupt as error:
+            interrupt = error
+            generations = error.generations if isinstance(error, GenerationInterrupted) else []
         if printer is not None:
             printer.finish()
-        for row, answer in zip(batch, generations, strict=True):
+        for row, answer in zip(batch, generations, strict=interrupt is None):
             text = cut(decoder.decode(answer.tokens), stops) if decoder else None
             answers.append(Answer(len(answers), row.label, text, answer))
-    return answers, stats
+        if interrupt is not None:
+            break
+    return answers, stats, interrupt
 
 
 def _read(bundle: Bundle, inputs: InputOptions) -> tuple[list[InputRow], TextDecoder | None]:

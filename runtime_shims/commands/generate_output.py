@@ -165,6 +165,8 @@ def _drafts(speculation: Statistics) -> Group:
         "acceptance", "-" if acceptance is None else f"{acceptance:.0%}", "rounds", f"{speculation['rounds']:,}"
     )
     totals.add_row("", "", "fallen back to none", f"{speculation['fallback_rounds']:,}")
+    if speculation["unusable_proposals"]:
+        totals.add_row("unusable", f"{speculation['unusable_proposals']:,}", "", "")
     lengths = speculation["accepted_lengths"]
     histogram = new_table([">accepted in a round", ">rows", ""])
     for length, count in enumerate(lengths):

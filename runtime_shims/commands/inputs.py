@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
-from runtime_shims.contract.integers import pictured
+from runtime_shims.reference.token_ids import parse_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from runtime_shims.reference.request import SourceInput
     from runtime_shims.reference.session import Session
     from runtime_shims.reference.text import TextCodec
-
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def read_rows(bundle: Bundle, options: InputOptions, codec: TextCodec | None) ->
     if options.audio:
         return _audio_rows(bundle, options)
     if options.ids:
-        return [_row(bundle, text, parse_ids(text)) for text in options.ids]
+        return [_row(bundle, text, parse_ids(text, "--ids")) for text in options.ids]
     texts = options.prompts if options.prompts_file is None else read_prompts(options.prompts_file)
     if codec is None:
         raise UserInputError("the bundle carries no tokenizer; give token ids with --ids")
@@ -125,14 +121,6 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     if not prompts:
         raise UserInputError(f"{path} holds no prompt; write one per line")
     return prompts
-
-
-def parse_ids(text: str) -> tuple[int, ...]:
-    """Token ids separated by commas or spaces."""
-    parts = text.replace(",", " ").split()
-    if not all(_INTEGER.fullmatch(part) for part in parts):
-        raise UserInputError(f"--ids takes integers separated by commas, got {pictured(text)}")
-    return tuple(map(int, parts))
 
 
 def _row(bundle: Bundle, label: str, ids: tuple[int, ...]) -> InputRow:

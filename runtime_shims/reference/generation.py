@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import as_integer, pictured
@@ -30,13 +31,21 @@ class Generation:
     tokens         the new tokens, the end-of-sequence token included
     stop_reason    eos: a token of the model's eos list; stop_string: the text holds one, which the last token
                    completes; max_new_tokens: the budget; capacity: the decoder holds as many positions as it can,
-                   the last token has none of its own
+                   the last token has none of its own; none: the row had not ended when it was interrupted
     prompt_tokens  decoder prompt tokens before them
     """
 
     tokens: tuple[int, ...]
-    stop_reason: StopReason
+    stop_reason: StopReason | Literal["none"]
     prompt_tokens: int
+
+
+class GenerationInterrupted(KeyboardInterrupt):
+    """An interrupt while prompts run or tokens come; `generations` are the rows as far as they had come."""
+
+    def __init__(self, generations: list[Generation]) -> None:
+        super().__init__()
+        self.generations = generations
 
 
 def generate(
@@ -53,7 +62,8 @@ def generate(
     `prompts` are decoder token ids per row (encoder-decoder: the start tokens), `source` the encoder
     input. `max_new_tokens` is one budget or one per row; without one that of the settings holds, then the bundle's
     setting, and without that the capacity. `on_token(row, token)` is called as each token is emitted. `stats`
-    accumulates the cost. Raises UserInputError or CapacityExceeded before anything is written.
+    accumulates the cost. Raises UserInputError or CapacityExceeded before anything is written, and
+    GenerationInterrupted, between two chunks of a prompt as between two rounds.
     """
     how = Decoding() if how is None else how
     stats = RunStats() if stats is None else stats
@@ -62,21 +72,46 @@ def generate(
     rows = _rows(session, checked, max_new_tokens, how)
     session.begin(checked, source)
     stats.encode_seconds += watch.lap()
+    try:
+        _prefill(session, rows, source, how, stats, on_token)
+        _decode(session, rows, how, stats, on_token)
+    except KeyboardInterrupt as interrupt:
+        raise GenerationInterrupted([_finished(row) for row in rows]) from interrupt
+    finally:
+        stats.requests += 1
+        stats.new_tokens += sum(row.new_tokens for row in rows)
+        stats.decode_tokens += sum(max(row.new_tokens - 1, 0) for row in rows)
+    return [_finished(row) for row in rows]
+
+
+def _prefill(
+    session: Session,
+    rows: Sequence[Row],
+    source: SourceInput | None,
+    how: Decoding,
+    stats: RunStats,
+    on_token: OnToken | None,
+) -> None:
+    """Run the proposer's prompts and the target's own, and emit each row's first token."""
+    watch = Watch()
     if how.proposer is not None:
-        how.proposer.begin(checked, source, _draft_choosers(rows, how))
+        how.proposer.begin([tuple(row.context) for row in rows], source, _draft_choosers(rows, how))
     stats.propose_seconds += (proposer_seconds := watch.lap())
     logits_BV = session.prefill()
     stats.prefill_seconds += watch.lap()
+    stats.prefill_tokens += sum(row.prompt_length for row in rows)
     for index, row in enumerate(rows):
         settle(index, row, logits_BV[index : index + 1], NOTHING, on_token)
     stats.settle_seconds += (first_seconds := watch.lap())
-    decode(session, rows, how, stats, on_token)
-    stats.decode_seconds += proposer_seconds + first_seconds + watch.lap()
-    stats.requests += 1
-    stats.prefill_tokens += sum(row.prompt_length for row in rows)
-    stats.new_tokens += sum(row.new_tokens for row in rows)
-    stats.decode_tokens += sum(row.new_tokens - 1 for row in rows)
-    return [_finished(row) for row in rows]
+    stats.decode_seconds += proposer_seconds + first_seconds
+
+
+def _decode(session: Session, rows: Sequence[Row], how: Decoding, stats: RunStats, on_token: OnToken | None) -> None:
+    watch = Watch()
+    try:
+        decode(session, rows, how, stats, on_token)
+    finally:
+        stats.decode_seconds += watch.lap()
 
 
 def _rows(session: Session, prompts: Sequence[Sequence[int]], given: Budget, how: Decoding) -> list[Row]:
@@ -127,6 +162,4 @@ def _budget(given: object) -> int:
 
 
 def _finished(row: Row) -> Generation:
-    if row.stop_reason is None:
-        raise AssertionError("a row was finished before it stopped")
-    return Generation(row.tokens, row.stop_reason, row.prompt_length)
+    return Generation(row.tokens, row.stop_reason or "none", row.prompt_length)

@@ -19,6 +19,7 @@ from runtime_shims.contract.integers import require_integer
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.sampling import Distribution, TokenChooser
 from runtime_shims.reference.session import Session
+from runtime_shims.reference.token_rules import NoTokenAllowed
 
 MAX_NGRAM = 3
 
@@ -28,10 +29,14 @@ Rows = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Proposal:
-    """A row's draft tokens; `distributions` are what they were drawn from, one each, or None if they are certain."""
+    """A row's draft tokens; `distributions` are what they were drawn from, one each, or None if they are certain.
+
+    `is_unusable` says that there are none because no token could be chosen from what the draft model answered.
+    """
 
     tokens: tuple[int, ...] = ()
     distributions: tuple[Distribution, ...] | None = None
+    is_unusable: bool = False
 
     def distribution(self, offset: int) -> Distribution | None:
         """What draft `offset` was drawn from."""
@@ -39,6 +44,7 @@ class Proposal:
 
 
 NOTHING = Proposal()
+UNUSABLE = Proposal(is_unusable=True)
 
 
 class Proposer(Protocol):
@@ -135,6 +141,9 @@ class DraftModel:
     Between rounds the draft's session holds the row's context without its newest token, or less: the drafts of a round
     are its own answers, of which it never writes the last. With K drafts of which n stood it wrote K tokens and keeps
     min(n + 1, K): after a full acceptance it is one token behind, and its next call takes two tokens.
+
+    A draft never breaks its target: a row for which no token can be chosen, because the draft's logits hold NaN or are
+    infinite, has no drafts in that round.
     """
 
     def __init__(self, session: Session) -> None:
@@ -156,15 +165,26 @@ class DraftModel:
         counts = [self._room(context, count) for context, count in zip(contexts, counts, strict=True)]
         drafts: list[list[int]] = [[] for _ in counts]
         drawn: list[list[Distribution]] = [[] for _ in counts]
+        unusable: set[int] = set()
         for written in range(max(counts, default=0)):
-            live = {row: [*contexts[row], *drafts[row]] for row, count in enumerate(counts) if count > written}
+            live = {
+                row: [*contexts[row], *drafts[row]]
+                for row, count in enumerate(counts)
+                if count > written and row not in unusable
+            }
+            if not live:
+                break
             unwritten = [live[row][self.session.length(row) :] if row in live else [] for row in range(len(counts))]
             logits_BV = self.session.feed(unwritten)
             for row, history in live.items():
-                self._draw(row, logits_BV[row], history, drafts[row], drawn[row])
+                try:
+                    self._draw(row, logits_BV[row], history, drafts[row], drawn[row])
+                except NoTokenAllowed:
+                    unusable.add(row)
         samples = [chooser.settings.samples for chooser in self._choosers]
         return [
-            Proposal(tuple(tokens), tuple(drawn[row]) if samples[row] else None) for row, tokens in enumerate(drafts)
+            UNUSABLE if row in unusable else Proposal(tuple(tokens), tuple(drawn[row]) if samples[row] else None)
+            for row, tokens in enumerate(drafts)
         ]
 
     def commit(self, contexts: Rows) -> None:
@@ -179,7 +199,10 @@ class DraftModel:
     def _draw(
         self, row: int, logits_V: Tensor, history: list[int], drafts: list[int], drawn: list[Distribution]
     ) -> None:
-        """Choose the next draft of `row`; at a temperature above 0 by one draw of the row's draft stream."""
+        """Choose the next draft of `row`; at a temperature above 0 by one draw of the row's draft stream.
+
+        Raises NoTokenAllowed, and has drawn nothing then.
+        """
         chooser = self._choosers[row]
         if not chooser.settings.samples:
             drafts.append(chooser.choose(logits_V, history))

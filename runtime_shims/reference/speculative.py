@@ -107,7 +107,9 @@ def _propose(rows: Sequence[Row], how: Decoding, stats: RunStats) -> list[Propos
     wanted = how.drafts.choose()
     stats.fallback_rounds += wanted == 0
     counts = [min(wanted, row.most_drafts) for row in rows]
-    return how.proposer.propose([row.context for row in rows], counts)
+    proposals = how.proposer.propose([row.context for row in rows], counts)
+    stats.unusable_proposals += sum(proposal.is_unusable for proposal in proposals)
+    return proposals
 
 
 def _record(outcomes: Sequence[RowRound], how: Decoding, stats: RunStats) -> None:

@@ -55,7 +55,8 @@ class RunStats:
     decode   everything after prefill; its tokens are the new ones without each row's first, whose logits come
              from prefill
 
-    Of drafts: `fallback_rounds` are those in which the speed model asked for none; `accepted_lengths[n]` counts a
+    Of drafts: `fallback_rounds` are those in which the speed model asked for none; `unusable_proposals` counts a row's
+    rounds that had none because no token could be chosen from the draft model's logits; `accepted_lengths[n]` counts a
     row's rounds in which it had drafts and n of them stood. New tokens are the rows' first ones, accepted drafts,
     corrections, bonuses, and those of rounds without drafts (`plain_tokens`).
     """
@@ -72,6 +73,7 @@ class RunStats:
     decode_tokens: int = 0
     steps: int = 0
     fallback_rounds: int = 0
+    unusable_proposals: int = 0
     proposed: int = 0
     evaluated: int = 0
     accepted: int = 0
@@ -116,6 +118,7 @@ class RunStats:
         return {
             "rounds": self.steps,
             "fallback_rounds": self.fallback_rounds,
+            "unusable_proposals": self.unusable_proposals,
             "proposed": self.proposed,
             "evaluated": self.evaluated,
             "accepted": self.accepted,

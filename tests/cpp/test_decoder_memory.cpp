@@ -1,6 +1,8 @@
-// The decoding loop takes no memory after its sessions are open: counted from the first round of a request to its end.
+// The decoding loop takes no memory after its sessions are open: counted from the first round of a request to its end, with
+// stop strings that are looked for and with a number of drafts that changes.
 #include "allocations.h"
 #include "check.h"
+#include "fixed_capacity/adaptive.h"
 #include "fixed_capacity/speculative.h"
 #include "toy_program.h"
 
@@ -18,6 +20,14 @@ Session toy_session(bool is_draft) {
   return std::move(Session::open(std::move(manifest), std::move(program))).value();
 }
 
+// Every token is a letter.
+class Letters final : public TextPieces {
+ public:
+  std::string_view bytes_of(int64_t token, bool) const override {
+    return std::string_view("abcdefghijklmnop").substr(static_cast<size_t>(token), 1);
+  }
+};
+
 // Notes how much had been allocated when the first round was over, and when each later one was.
 class Counter final : public DecodingListener {
  public:
@@ -31,14 +41,16 @@ class Counter final : public DecodingListener {
   int64_t rounds = 0, drafts = 0;
 };
 
-Counter decode(const SamplingSettings& settings, Proposer* proposer) {
+Counter decode(const SamplingSettings& settings, Proposer* proposer, DraftLength& length) {
+  const Letters letters;
+  const StopStrings stops = std::move(StopStrings::make({"qqq", "zz"}, letters)).value();  // letters of no token
   Session session = toy_session(false);
-  FixedDrafts length(4);
   Counter counter;
   Decoding how;
   how.settings = settings;
   how.proposer = proposer;
   how.drafts = &length;
+  how.stops = &stops;
   how.listener = &counter;
   Decoder decoder(session, how);
   const std::vector<int64_t> first{3, 9, 4, 3, 9}, second{7}, third{10, 11, 12, 13, 10, 11, 12};
@@ -63,7 +75,8 @@ SamplingSettings sampled() {
 
 TEST(no_round_of_plain_decoding_allocates) {
   for (const SamplingSettings& settings : {SamplingSettings(), sampled()}) {
-    const Counter counter = decode(settings, nullptr);
+    FixedDrafts none(0);
+    const Counter counter = decode(settings, nullptr, none);
     CHECK(counter.rounds > 100);
     CHECK(counter.last == counter.first);
   }
@@ -75,9 +88,13 @@ TEST(no_round_of_speculation_allocates) {
     Session draft_session = toy_session(true);
     DraftModel draft(draft_session, settings, draft_session.manifest().tokens, 4);
     for (Proposer* proposer : {static_cast<Proposer*>(&lookup), static_cast<Proposer*>(&draft)}) {
-      const Counter counter = decode(settings, proposer);
-      CHECK(counter.rounds > 20 && counter.drafts > 10);
-      CHECK(counter.last == counter.first);
+      FixedDrafts fixed(4);
+      AdaptiveDrafts adaptive({{1.0, 1.0, 1.1, 1.1, 1.2}, 0.1}, 4);
+      for (DraftLength* length : {static_cast<DraftLength*>(&fixed), static_cast<DraftLength*>(&adaptive)}) {
+        const Counter counter = decode(settings, proposer, *length);
+        CHECK(counter.rounds > 20 && counter.drafts > 10);
+        CHECK(counter.last == counter.first);
+      }
     }
   }
 }

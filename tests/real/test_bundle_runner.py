@@ -13,6 +13,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import soundfile
+import soxr
 import torch
 
 from runtime_shims.native import operator_library_path
@@ -34,6 +36,11 @@ pytestmark = [
 ]
 
 PROMPT = "In the spring of 1847, the surveyor Thomas Aldridge left the harbour of Bristol with"
+BEGINNINGS = (
+    "def largest(numbers):",
+    "The three most important things to know about volcanoes are",
+    "Monday: rain. Tuesday: sun. Wednesday: rain. Thursday:",
+)
 NEW_TOKENS = 1600
 PROBES = torch.arange(8)
 
@@ -99,6 +106,21 @@ def test_any_number_of_drafts_gives_the_same_tokens(
         assert runner.tokens(target, [prompt], *length, "--speculate", *mode) == [plain[:640]]
 
 
+def test_four_rows_of_gemma_with_ragged_acceptance_equal_four_single_runs(
+    runner: Runner, gemma: tuple[Path, Path], gemma3: GgufModel, summary: Summary
+) -> None:
+    target, draft = gemma
+    rows = [gemma3[1](text).input_ids for text in (PROMPT, *BEGINNINGS)]
+    mode = ("--max-new-tokens", 160, "--no-verify", "--speculate", "draft", "--draft-bundle", draft)
+    together = runner.answer(target, rows, *mode)
+    found = [row["tokens"] for row in together["generations"]]
+    assert found == [runner.tokens(target, [row], *mode)[0] for row in rows]
+    assert found == [runner.tokens(target, [row], *mode[:3])[0] for row in rows]
+    lengths = together["stats"]["speculation"]["accepted_lengths"]
+    assert len([count for count in lengths if count]) > 4
+    summary.add("gemma3", "C++, draft", f"four rows in one batch equal four runs, accepted lengths {lengths}")
+
+
 def test_four_chats_with_ragged_acceptance_equal_four_single_runs(
     runner: Runner, exports: Exports, smollm2: GgufModel, summary: Summary
 ) -> None:
@@ -128,6 +150,20 @@ def test_whisper_hears_wav_files_without_python(
     assert [row["tokens"] for row in ended["generations"]] == _python_tokens(bundle.root, python)
     name = "C++, prompt-lookup" if mode else "C++"
     summary.add("whisper", name, "two sound files in one batch, every token Python's")
+
+
+@pytest.mark.parametrize("rate", [8000, 22050, 44100])
+def test_recordings_of_other_rates_are_heard_as_in_python(
+    runner: Runner, exports: Exports, tmp_path: Path, rate: int
+) -> None:
+    bundle = exports.bundle("whisper", "fused")
+    files: list[object] = []
+    for path in real_weights().speech_wavs():
+        samples, found = soundfile.read(path, dtype="float32")
+        soundfile.write(tmp_path / path.name, soxr.resample(samples[: int(SECONDS * found)], found, rate), rate)
+        files += ["--audio", str(tmp_path / path.name)]
+    ended = runner.answer(bundle.root, [], *files, "--audio-seconds", SECONDS, "--no-verify")
+    assert [row["tokens"] for row in ended["generations"]] == _python_tokens(bundle.root, list(map(str, files)))
 
 
 def _python_tokens(bundle: Path, files: list[str]) -> list[list[int]]:

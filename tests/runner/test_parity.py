@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.native import operator_library_path
@@ -57,6 +58,39 @@ def test_a_draft_of_fewer_rows_positions_and_other_rules_drafts_as_in_python(
     assert ours["speculation"]["plain_tokens"] > 0  # behind the draft's last position
 
 
+@pytest.mark.parametrize("settings", [(), SAMPLED], ids=str)
+@pytest.mark.parametrize("drafts", range(1, 8))
+def test_a_model_that_drafts_for_itself_is_never_refused(
+    runner: Runner, gemma3: Path, drafts: int, settings: tuple
+) -> None:
+    options = (*LENGTH, *settings, "--speculate", "draft", "--draft-bundle", gemma3, "--num-drafts", drafts)
+    counts = runner.answer(gemma3, ROWS, *options)["stats"]["speculation"]
+    assert counts["evaluated"] == counts["accepted"] > 100
+
+
+def test_prompts_around_the_window_and_a_step_continue_as_in_python(
+    runner: Runner, gemma3: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The window is 8, a step of the prompt takes 5."""
+    for lengths in ((4, 5, 6, 7), (8, 9, 10, 11), (15, 16, 17, 40)):
+        rows = [[(7 * place + length) % 60 + 2 for place in range(length)] for length in lengths]
+        for speculate in ((), ("--speculate", "prompt-lookup")):
+            options = ("--max-new-tokens", "30", *speculate)
+            found, wanted = runner.answer(gemma3, rows, *options), python_answer(capsys, gemma3, rows, *options)
+            assert found["generations"] == wanted["generations"], (lengths, speculate)
+
+
+@pytest.mark.parametrize("length", [118, 119, 120])
+def test_a_prompt_that_fills_the_capacity_gives_the_tokens_that_fit(
+    runner: Runner, gemma3: Path, capsys: pytest.CaptureFixture[str], length: int
+) -> None:
+    rows = [[(5 * place) % 60 + 2 for place in range(length)]]
+    for speculate in ((), ("--speculate", "prompt-lookup")):
+        found = runner.answer(gemma3, rows, *speculate)["generations"]
+        assert found == python_answer(capsys, gemma3, rows, *speculate)["generations"]
+        assert len(found[0]["tokens"]) == 120 - length + 1
+
+
 def test_speeds_are_measured_with_a_draft_of_fewer_rows(runner: Runner, gemma3: Path, narrow_draft: Path) -> None:
     options = (*LENGTH, "--speculate", "auto", "--draft-bundle", narrow_draft)
     found = runner.answer(gemma3, ROWS, *options)
@@ -84,10 +118,12 @@ def test_a_batch_equals_its_rows_alone(runner: Runner, gemma3: Path, gemma3_draf
 def test_the_trained_t5_reverses_eight_strings_of_mixed_lengths_in_one_batch(
     runner: Runner, small_t5: Path, small_t5_draft: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tokenizer, texts = load()[1], strings(8, seed=21)
+    (model, tokenizer), texts = load(), strings(8, seed=21)
     rows = [tokenizer(text).input_ids for text in texts]
     assert len({len(row) for row in rows}) > 3
     wanted = python_answer(capsys, small_t5, rows)
+    eager = [model.generate(torch.tensor([row]), max_new_tokens=len(row) + 2, do_sample=False)[0, 1:] for row in rows]
+    assert [row["tokens"] for row in wanted["generations"]] == [row.tolist() for row in eager]
     right = [tokenizer(text[::-1]).input_ids for text in texts]
     modes: list[tuple[Any, ...]] = [
         (),

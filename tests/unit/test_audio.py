@@ -21,6 +21,7 @@ from runtime_shims.reference.audio import (
     read_mono,
     resample,
 )
+from runtime_shims.reference.stats import peak_rss_bytes
 
 RATE = 16_000
 EVERYTHING = AudioCut(start=0.0, seconds=None)
@@ -102,6 +103,26 @@ def test_a_file_that_is_too_long_is_refused_by_its_header_and_not_read(
         features.of_file(path, AudioCut(0.5, 1000.0))
     with pytest.raises(AssertionError, match="sound was read"):
         features.of_file(path, AudioCut(1.0, None))
+
+
+def test_of_a_file_of_gigabytes_only_the_part_that_is_asked_for_is_read(
+    tmp_path: Path, features: SpeechFeatures
+) -> None:
+    path = tmp_path / "long.wav"
+    soundfile.write(path, np.zeros(0, dtype=np.int16), RATE)
+    header = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(header - 4)
+        file.write(b"\xff" * 4)  # the size of the samples, as a recorder leaves it that does not know it yet
+        file.truncate(header + 2 * 100_000 * RATE)  # holes: nothing is stored
+        file.seek(header + 2 * 90_000 * RATE)
+        file.write(np.array([16384, -32768], dtype="<i2").tobytes())
+    before = peak_rss_bytes()
+    part = read_mono(path, AudioCut(90_000.0, 2.0), RATE)
+    assert (len(part), part[:3].tolist()) == (2 * RATE, [0.5, -1.0, 0.0])
+    with pytest.raises(UserInputError, match=r"long\.wav has 100000\.0 s of sound, the encoder takes at most 30 s"):
+        features.of_file(path, EVERYTHING)
+    assert peak_rss_bytes() - before < 64 << 20
 
 
 def test_a_header_that_claims_every_number_of_samples_is_refused_by_name(

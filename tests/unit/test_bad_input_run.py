@@ -155,7 +155,7 @@ def test_bytes_that_are_not_utf_8_are_one_line_wherever_they_come_from(bundle: P
     for given, message in (
         (("-p", "caf\udcc3"), "the prompt is not UTF-8 text (character 3)"),
         (("--prompts-file", prompts), f"{prompts} is not UTF-8 text (byte 8)"),
-        (("--ids", "\udcff"), "--ids takes integers separated by commas, got '\\udcff'"),
+        (("--ids", "\udcff"), '--ids holds "\\udcff", which is no token id; give whole numbers'),
         (("--prompts-file", "no\udcffwhere"), "there is no prompts file no\\udcffwhere"),
     ):
         done = run(*RUN_MODEL, "generate", bundle, *given)
@@ -180,13 +180,14 @@ def ids(count: int) -> str:
     [
         (("--ids", ids(CAPACITY + 1)), 1, f"the decoder holds at most {CAPACITY} positions"),
         (("-p", "a" * (CAPACITY + 1)), 1, "export with a larger --max-dec"),
-        (("--ids", ""), 2, "the prompt of row 0 is empty"),
+        (("--ids", ""), 2, "--ids holds no token id; give whole numbers separated by commas"),
         (("-p", ""), 2, "the prompt of row 0 is empty"),
         (("-p", "caf\udcc3"), 2, "the prompt is not UTF-8 text (character 3); give it as UTF-8"),
-        (("--ids", "5,1.5"), 2, "--ids takes integers separated by commas, got '5,1.5'"),
-        (("--ids", "1_0"), 2, "--ids takes integers separated by commas, got '1_0'"),
-        (("--ids", "٣"), 2, "--ids takes integers separated by commas, got '٣'"),
-        (("--ids", "9" * 5000), 2, "--ids takes integers separated by commas, got '99999"),
+        (("--ids", "5,1.5"), 2, '--ids holds "1.5", which is no token id; give whole numbers separated by commas'),
+        (("--ids", "1_0"), 2, '--ids holds "1_0", which is no token id'),
+        (("--ids", "+5"), 2, '--ids holds "+5", which is no token id'),
+        (("--ids", "٣"), 2, r'--ids holds "\u0663", which is no token id'),
+        (("--ids", "9" * 5000), 2, '--ids holds "99999'),
         (("--ids", "9" * 18), 2, "the prompt of row 0 has token id 999999999999999999; ids are the integers 0..63"),
         (("--ids", "64"), 2, "ids are the integers 0..63"),
         (("--ids=-1",), 2, "ids are the integers 0..63"),
@@ -239,7 +240,7 @@ def double(directory: Path, kind: str, files: dict[str, tuple[str, bytes]] | Non
 @pytest.mark.parametrize("given", ["", "  ", ","])
 def test_an_empty_encoder_input_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str], given: str) -> None:
     line = refused(tmp_path, capfd, 2, "generate", double(tmp_path, "text_seq2seq"), "--ids", given)
-    assert "the encoder input of row 0 has 0 real tokens of 0; give at least one" in line
+    assert "--ids holds no token id; give whole numbers separated by commas" in line
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 import torch
 from runtime_doubles import SHAPE, BundleShape, HistoryProgram, history_session, make_bundle, next_token, write_bundle
-from test_run_model_cli import golden, programs, run  # noqa: F401 - programs is an autouse fixture
+from test_run_model_cli import golden, run
 from test_session_checks import refused
 
 from runtime_shims.contract.bundle_reader import read_bundle
@@ -24,6 +24,8 @@ from runtime_shims.reference.audio import AudioCut, Waveforms
 from runtime_shims.reference.golden import from_json, read_golden
 from runtime_shims.reference.golden import to_json as golden_json
 from runtime_shims.reference.golden_features import GoldenFeatures, golden_waveform, replay_features
+
+pytestmark = pytest.mark.usefixtures("programs")
 
 SOUND = Speech(sampling_rate=100, samples=400)
 SPEECH = BundleShape(kind="speech_seq2seq", start=(0, 3), max_batch=2, speech=SOUND)
@@ -85,7 +87,7 @@ def sound_bundle(tmp_path: Path, golden_bytes: bytes | None = None) -> Path:
 
 def test_a_recording_goes_through_the_program_and_its_text_through_pieces(
     tmp_path: Path,
-    programs: list[HistoryProgram],  # noqa: F811
+    programs: list[HistoryProgram],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Neither an extractor nor a tokenizer is in this bundle."""

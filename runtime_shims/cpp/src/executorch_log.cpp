@@ -3,6 +3,8 @@
 #include <executorch/runtime/platform/platform.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace fixed_capacity {
@@ -20,11 +22,19 @@ void keep(et_timestamp_t, et_pal_log_level_t level, const char*, const char*, si
   std::memcpy(newest, message, newest_length);
 }
 
+// ExecuTorch ends the process where a file that it took for sound turns out not to be. Then there is no message of ours
+// that its reason could be part of.
+void give_up() {
+  std::fprintf(stderr, "ExecuTorch cannot go on: %.*s\n", static_cast<int>(newest_length), newest);
+  std::abort();
+}
+
 }  // namespace
 
 void keep_executorch_log() {
+  using executorch::runtime::PalImpl;
   static const bool registered = executorch::runtime::register_pal(
-      executorch::runtime::PalImpl::create(keep, __FILE__));
+      PalImpl::create(nullptr, give_up, nullptr, nullptr, keep, nullptr, nullptr, __FILE__));
   (void)registered;
 }
 

@@ -6,7 +6,7 @@
 
 namespace fixed_capacity {
 
-// From now on ExecuTorch prints nothing.
+// From now on ExecuTorch prints nothing, unless it ends the process.
 void keep_executorch_log();
 
 // The newest line of this thread since the last call, or nothing.

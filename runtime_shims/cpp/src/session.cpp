@@ -79,11 +79,14 @@ Status Session::begin(TokenRows prompts, const Source& source) {
   return {};
 }
 
-Result<Logits> Session::prefill() {
+Result<Logits> Session::prefill(const ShouldStop& should_stop) {
   if (Status alive = check_alive(); !alive) return alive.error();
   if (rows_ == 0 || !prompts_pending_)
     return refusal(ErrorCode::user_input, "there is no prompt to run: call begin first");
-  if (Status done = run_chunks(prompts_.rows(), manifest_.recipe.prefill_chunk); !done) return done.error();
+  if (Status done = run_chunks(prompts_.rows(), manifest_.recipe.prefill_chunk, should_stop); !done) {
+    if (done.error().code == ErrorCode::interrupted) forget_request();
+    return done.error();
+  }
   prompts_pending_ = false;
   return last_logits();
 }
@@ -91,16 +94,18 @@ Result<Logits> Session::prefill() {
 Result<Logits> Session::feed(TokenRows tokens_per_row) {
   if (Status alive = check_alive(); !alive) return alive.error();
   if (Status checked = check_step(tokens_per_row, std::nullopt); !checked) return checked.error();
-  if (Status done = run_chunks(tokens_per_row, manifest_.limits.max_step); !done) return done.error();
+  if (Status done = run_chunks(tokens_per_row, manifest_.limits.max_step, {}); !done) return done.error();
   return last_logits();
 }
 
 // Writes rows of tokens `width` at a time, and keeps the logits of each row's last token.
-Status Session::run_chunks(TokenRows tokens, int64_t width_of_chunk) {
+Status Session::run_chunks(TokenRows tokens, int64_t width_of_chunk, const ShouldStop& should_stop) {
   const size_t width = index_of(width_of_chunk);
   size_t longest = 0;
   for (const TokenRow row : tokens) longest = std::max(longest, row.size());
   for (size_t start = 0; start < longest; start += width) {
+    if (should_stop && should_stop())
+      return refusal(ErrorCode::interrupted, "interrupted after ", start, " of ", longest, " tokens of the prompt");
     chunk_.clear();
     for (const TokenRow row : tokens)
       chunk_.push_back(start < row.size() ? row.subspan(start, std::min(width, row.size() - start)) : TokenRow{});

@@ -12,6 +12,7 @@ namespace fixed_capacity {
 namespace {
 
 constexpr size_t kShownCharacters = 60;
+constexpr char32_t kEscapedByte = 0xDC00;  // what Python makes of a byte that is no text, plus that byte
 
 // `code` in hexadecimal with as many digits as the format asks for.
 std::string hexadecimal(const char* format, char32_t code) {
@@ -47,7 +48,7 @@ std::string json_text(std::string_view text) {
   std::string result = "\"";
   while (!text.empty() && result.size() <= kShownCharacters) {
     const Character next = first_character(text);
-    result += json_character(next.bytes == 0 ? U'?' : next.code);
+    result += json_character(next.bytes == 0 ? kEscapedByte + static_cast<unsigned char>(text[0]) : next.code);
     text.remove_prefix(std::max<size_t>(next.bytes, 1));
   }
   return text.empty() ? result + "\"" : result;

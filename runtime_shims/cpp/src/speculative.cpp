@@ -40,26 +40,37 @@ Status Decoder::generate(TokenRows prompts, const Source& source, Budgets budget
   if (Status begun = session_.begin(prompts, source); !begun) return begun;
   begin_rows(prompts, budgets, first_row);
   stats_.encode_seconds += watch.lap();
-  if (how_.proposer != nullptr)
-    if (Status begun = how_.proposer->begin(rows(), source, first_row); !begun) return begun;
-  const double proposer_seconds = watch.lap();
-  const Result<Logits> logits = session_.prefill();
-  if (!logits) return logits.error();
-  stats_.prefill_seconds += watch.lap();
-  for (size_t row = 0; row < live_rows_; ++row)
-    if (const auto first = settle(row, *logits, Proposal{}); !first) return first.error();
-  const double first_seconds = watch.lap();
-  const Status decoded = decode();
-  stats_.propose_seconds += proposer_seconds;
-  stats_.settle_seconds += first_seconds;
-  stats_.decode_seconds += proposer_seconds + first_seconds + watch.lap();
+  Status done = prefill(source, first_row);
+  if (!done && done.error().code != ErrorCode::interrupted) return done;
+  watch.lap();
+  done = done ? decode() : Status();
+  stats_.decode_seconds += watch.lap();
   ++stats_.requests;
   for (const DecodingRow& row : rows()) {
-    stats_.prefill_tokens += row.prompt_length();
     stats_.new_tokens += row.new_tokens();
     stats_.decode_tokens += std::max<int64_t>(row.new_tokens() - 1, 0);
   }
-  return decoded;
+  return done;
+}
+
+// Runs the proposer's prompts and the target's own, and emits each row's first token.
+Status Decoder::prefill(const Source& source, int64_t first_row) {
+  Watch watch;
+  const ShouldStop should_stop = [this] { return wants_to_stop(); };
+  if (how_.proposer != nullptr)
+    if (Status begun = how_.proposer->begin(rows(), source, first_row, should_stop); !begun) return begun;
+  const double proposer_seconds = watch.lap();
+  const Result<Logits> logits = session_.prefill(should_stop);
+  if (!logits) return logits.error();
+  stats_.prefill_seconds += watch.lap();
+  for (const DecodingRow& row : rows()) stats_.prefill_tokens += row.prompt_length();
+  for (size_t row = 0; row < live_rows_; ++row)
+    if (const auto first = settle(row, *logits, Proposal{}); !first) return first.error();
+  const double first_seconds = watch.lap();
+  stats_.propose_seconds += proposer_seconds;
+  stats_.settle_seconds += first_seconds;
+  stats_.decode_seconds += proposer_seconds + first_seconds;
+  return {};
 }
 
 void Decoder::begin_rows(TokenRows prompts, Budgets budgets, int64_t first_row) {
@@ -74,7 +85,7 @@ void Decoder::begin_rows(TokenRows prompts, Budgets budgets, int64_t first_row) 
 }
 
 Status Decoder::decode() {
-  while (any_live() && !(how_.listener != nullptr && how_.listener->wants_to_stop()))
+  while (any_live() && !wants_to_stop())
     if (Status done = round(); !done) return done;
   return {};
 }
@@ -123,7 +134,10 @@ Status Decoder::propose() {
   const int64_t wanted = how_.drafts == nullptr ? 0 : how_.drafts->choose();
   stats_.fallback_rounds += wanted == 0;
   for (size_t row = 0; row < live_rows_; ++row) counts_[row] = std::min(wanted, rows_[row].most_drafts());
-  return how_.proposer->propose(rows(), std::span(counts_).first(live_rows_), std::span(proposals_).first(live_rows_));
+  const std::span<Proposal> proposals = std::span(proposals_).first(live_rows_);
+  if (Status done = how_.proposer->propose(rows(), std::span(counts_).first(live_rows_), proposals); !done) return done;
+  for (const Proposal& proposal : proposals) stats_.unusable_proposals += proposal.is_unusable;
+  return {};
 }
 
 // Judges a row's drafts from the first on, and emits until one falls, the row ends, or all of them stand.

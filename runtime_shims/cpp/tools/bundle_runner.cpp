@@ -22,11 +22,21 @@ namespace fixed_capacity {
 namespace {
 
 std::atomic<bool> decoding{false}, interrupted{false};
+constexpr char kSaysInterrupted[] = "bundle-runner: interrupted\n";
 
-// While tokens come, the first interrupt ends the run with what there is. Any other one ends it at once: reading and
-// checking files takes a while, and leaves nothing behind.
+// While prompts run and tokens come, the first interrupt ends the run with what there is. Any other one ends it at
+// once: reading and checking files takes a while, and leaves nothing behind.
 void interrupt(int) {
-  if (!decoding || interrupted.exchange(true)) _exit(kInterrupted);
+  if (decoding && !interrupted.exchange(true)) return;
+  (void)!write(STDERR_FILENO, kSaysInterrupted, sizeof kSaysInterrupted - 1);
+  _exit(kInterrupted);
+}
+
+// Only with --no-verify, when no hash has been checked: ExecuTorch's own checks let some damaged files pass.
+void abandon(int) {
+  constexpr char kAdvice[] = "bundle-runner: the program file is damaged; copy the bundle again, and run without --no-verify\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kAdvice, sizeof(kAdvice) - 1);
+  _exit(kFailed);
 }
 
 // Rows that run at once: a draft model that takes fewer makes batches smaller.
@@ -181,10 +191,13 @@ int main(int count, char** arguments) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
   std::signal(SIGPIPE, SIG_IGN);
+  if (!options->check_hashes)
+    for (const int fatal : {SIGABRT, SIGBUS, SIGFPE, SIGSEGV}) std::signal(fatal, abandon);
   try {
     if (const Status done = run(*options); !done) return report_error("bundle-runner", done.error());
   } catch (const std::exception& error) {  // memory that is short outside the library
     return report_error("bundle-runner", {ErrorCode::out_of_memory, words("this run failed: ", error.what())});
   }
+  if (interrupted) std::fputs(kSaysInterrupted, stderr);
   return finish_output("bundle-runner", interrupted ? kInterrupted : kDone);
 }

@@ -12,6 +12,7 @@ namespace fixed_capacity {
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130;
 
 inline int exit_code(ErrorCode code) {
+  if (code == ErrorCode::interrupted) return kInterrupted;
   return code == ErrorCode::user_input || code == ErrorCode::unsupported_setting ? kUsage : kFailed;
 }
 

@@ -1,18 +1,13 @@
 #include "input.h"
 
-#include <charconv>
 #include <fstream>
 
+#include "fixed_capacity/token_ids.h"
 #include "fixed_capacity/words.h"
 #include "text_helper.h"
 
 namespace fixed_capacity {
 namespace {
-
-constexpr size_t kShown = 40;  // characters of a wrong id in a message
-constexpr size_t kMostLineBytes = 16 << 20;
-
-bool is_separator(char character) { return character == ',' || character == ' ' || character == '\t'; }
 
 // A row of ids: the prompt of a decoder-only bundle, the source of an encoder-decoder.
 InputRow row_of(const Manifest& manifest, std::string label, std::vector<int64_t> ids) {
@@ -36,36 +31,15 @@ Result<std::vector<InputRow>> id_rows(const Manifest& manifest, const std::vecto
   return rows;
 }
 
-// The next line, without its end and as far as a line may go; false at the end of the file.
-bool next_line(std::istream& file, std::string& line) {
-  line.clear();
-  char character = 0;
-  while (line.size() <= kMostLineBytes && file.get(character)) {
-    if (character == '\n') break;
-    line.push_back(character);
-  }
-  if (!line.empty() && line.back() == '\r') line.pop_back();
-  return !line.empty() || file;
-}
-
 Result<std::vector<InputRow>> batch_rows(const Manifest& manifest, const std::filesystem::path& path) {
   std::error_code error;
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path, error))
     return refusal(ErrorCode::user_input, path.string(), " cannot be read; give --batch a text file of ids");
+  Result<std::vector<IdLine>> lines = read_id_lines(file, path.string());
+  if (!lines) return lines.error();
   std::vector<InputRow> rows;
-  std::string line;
-  for (int64_t number = 1; next_line(file, line); ++number) {
-    if (line.size() > kMostLineBytes)
-      return refusal(ErrorCode::user_input, path.string(), ", line ", number, " is longer than ", kMostLineBytes,
-                     " bytes");
-    if (line.empty()) continue;
-    Result<std::vector<int64_t>> ids = parse_ids(line, words(path.string(), ", line ", number));
-    if (!ids) return ids.error();
-    rows.push_back(row_of(manifest, words("line ", number), std::move(ids).value()));
-  }
-  if (file.bad()) return refusal(ErrorCode::user_input, path.string(), " cannot be read to its end");
-  if (rows.empty()) return refusal(ErrorCode::user_input, path.string(), " holds no row of ids");
+  for (IdLine& line : *lines) rows.push_back(row_of(manifest, words("line ", line.number), std::move(line.ids)));
   return rows;
 }
 
@@ -84,11 +58,8 @@ Result<std::vector<InputRow>> audio_rows(const Manifest& manifest, const RunnerO
                    "the bundle has no method that turns sound into features; export it again with its processor");
   std::vector<InputRow> rows;
   for (const std::filesystem::path& path : options.audio) {
-    Result<Sound> sound = read_wav(path);
-    if (!sound) return sound.error();
-    sound = cut(std::move(sound).value(), options.cut);
-    if (!sound) return sound.error();
-    Result<std::vector<float>> samples = waveform(*sound, manifest.speech->sampling_rate, manifest.speech->samples);
+    Result<std::vector<float>> samples =
+        waveform(path, options.cut, manifest.speech->sampling_rate, manifest.speech->samples);
     if (!samples) return samples.error();
     rows.push_back({path.string(), manifest.tokens.start, {}, std::move(samples).value()});
   }
@@ -96,28 +67,6 @@ Result<std::vector<InputRow>> audio_rows(const Manifest& manifest, const RunnerO
 }
 
 }  // namespace
-
-Result<std::vector<int64_t>> parse_ids(std::string_view text, std::string_view where) {
-  std::vector<int64_t> ids;
-  size_t at = 0;
-  while (at < text.size()) {
-    if (is_separator(text[at])) {
-      ++at;
-      continue;
-    }
-    size_t end = at;
-    while (end < text.size() && !is_separator(text[end])) ++end;
-    int64_t id = 0;
-    const auto [last, error] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (error != std::errc() || last != text.data() + end)
-      return refusal(ErrorCode::user_input, where, " holds \"", text.substr(at, std::min(end - at, kShown)),
-                     "\", which is no token id; give whole numbers separated by commas");
-    ids.push_back(id);
-    at = end;
-  }
-  if (ids.empty()) return refusal(ErrorCode::user_input, where, " holds no token id");
-  return ids;
-}
 
 Result<std::vector<InputRow>> read_input(const Bundle& bundle, const RunnerOptions& options) {
   const bool is_speech = bundle.manifest.kind == ModelKind::speech_seq2seq;

@@ -16,9 +16,6 @@ struct InputRow {
   std::vector<float> waveform;
 };
 
-// Token ids separated by commas or spaces. `where` names them in messages.
-Result<std::vector<int64_t>> parse_ids(std::string_view text, std::string_view where);
-
 // All rows, in the order given.
 Result<std::vector<InputRow>> read_input(const Bundle& bundle, const RunnerOptions& options);
 

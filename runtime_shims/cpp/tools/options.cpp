@@ -213,7 +213,7 @@ Speculation: several tokens per step. Greedy text is unchanged; drawn text with 
 Running
   --backend NAME          which program of the bundle; default: the first
   --threads N             default: all cores
-  --no-verify             do not read all files to check their hashes
+  --no-verify             do not read all files to check their hashes; a damaged one then fails late
 
 Output
   --stream                print tokens as they come

@@ -43,6 +43,7 @@ Json json_of(const RunStats& stats, const RunReport& report) {
                       {"speed_model", nullptr},
                       {"rounds", stats.steps},
                       {"fallback_rounds", stats.fallback_rounds},
+                      {"unusable_proposals", stats.unusable_proposals},
                       {"proposed", stats.proposed},
                       {"evaluated", stats.evaluated},
                       {"accepted", stats.accepted},
@@ -91,6 +92,9 @@ void print_stats(const RunStats& stats, const RunReport& report) {
                " corrections, %" PRId64 " bonuses, %" PRId64 " rounds without drafts because they would lose\n",
                name_of(report.mode), stats.proposed, stats.evaluated, stats.accepted, stats.corrections, stats.bonuses,
                stats.fallback_rounds);
+  if (stats.unusable_proposals > 0)
+    std::fprintf(stderr, "  %" PRId64 " proposals were unusable: the draft model's logits are not finite\n",
+                 stats.unusable_proposals);
   const std::vector<int64_t> lengths = lengths_of(stats);
   int64_t most = 1;
   for (const int64_t count : lengths) most = std::max(most, count);

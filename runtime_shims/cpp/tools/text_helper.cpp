@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "fixed_capacity/token_ids.h"
 #include "fixed_capacity/words.h"
-#include "input.h"
 
 extern char** environ;
 

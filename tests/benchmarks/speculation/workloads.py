@@ -34,6 +34,17 @@ DRAFTS = {
     "4-bit draft with a 4-bit head": ("--quantize", "8da4w", "--embedding-bits", "4"),
 }
 """`export-model --draft self-int4` makes the one that wins."""
+LOOKUP = "C++, auto, prompt lookup"
+LEAST = {
+    ("repetitive", LOOKUP): 1.5,
+    ("code editing", LOOKUP): 1.5,
+    ("free text", LOOKUP): 0.95,
+    **{(kind, f"C++, auto, {draft}"): 1.0 for kind in ("repetitive", "code editing") for draft in DRAFTS},
+    **{("free text", f"C++, auto, {draft}"): 0.95 for draft in DRAFTS},
+}
+"""Tokens per second against plain decoding in C++; less is a fault of this benchmark. Of fp32 targets."""
+MOST_PYTHON = 1.0
+"""Python's plain tokens per second against those of C++."""
 
 
 @dataclass
@@ -76,6 +87,8 @@ def run(settings: Settings) -> list[str]:
             modes = _modes(bundle, drafts, OPTIONS.get(kind, ()))
             faults += _time(f"{target}, {kind}", modes, prompt, OPTIONS.get(kind, ()), settings)
             rows += [_row(target, kind, mode, modes[1]) for mode in modes]
+            if target == "fp32":
+                faults += _missed(kind, modes)
     settings.console.print(_table(rows))
     report = {"rows": rows, "conditions": conditions(settings.threads, settings.rounds)}
     settings.results.mkdir(parents=True, exist_ok=True)
@@ -97,7 +110,7 @@ def _modes(bundle: Bundle, drafts: dict[str, str], options: tuple[str, ...]) -> 
     return [
         Mode("Python, plain", (script("run-model"), "generate", root, "--no-verify", *options)),
         Mode("C++, plain", cpp),
-        Mode("C++, auto, prompt lookup", (*cpp, "--speculate", "auto")),
+        Mode(LOOKUP, (*cpp, "--speculate", "auto")),
         *(
             Mode(f"C++, auto, {name}", (*cpp, "--speculate", "auto", "--draft-bundle", draft))
             for name, draft in drafts.items()
@@ -120,6 +133,18 @@ def _time(
         for mode in modes:
             mode.run(prompt, settings.threads)
     return [f"{name}: the answer of {mode} differs" for mode in differ]
+
+
+def _missed(kind: str, modes: list[Mode]) -> list[str]:
+    """Ratios on the wrong side of their limits."""
+    python, plain, *others = modes
+    ratio = paired_ratio(python.rates, plain.rates)
+    faults = [f"{kind}: Python is {ratio:.2f}x as fast as C++"] if ratio > MOST_PYTHON else []
+    for mode in others:
+        least, ratio = LEAST[kind, mode.name], paired_ratio(mode.rates, plain.rates)
+        if ratio < least:
+            faults.append(f"{kind}, {mode.name}: {ratio:.2f}x plain decoding, at least {least}x is asked for")
+    return faults
 
 
 def _row(target: str, kind: str, mode: Mode, plain: Mode) -> dict[str, Any]:

@@ -12,9 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-// Bytes that mean something in JSON, or nothing in UTF-8.
-constexpr char kBytes[] = {'"', '\\', '{', ']', ',', '9', '-', '\0', '\x80'};
-constexpr size_t kStride = 7;
+// Bytes that mean something in JSON or between token ids, or nothing in UTF-8.
+constexpr char kBytes[] = {'"', '\\', '{', ']', ',', '9', '-', '+', '\n', '\0', '\x80'};
+constexpr size_t kShort = 1024, kStride = 7;  // of a longer file, one place in seven is changed
 
 void run(const std::string& text) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
@@ -27,9 +27,10 @@ size_t run_around(const std::string& text) {
     ++runs;
   };
   run_one(text);
-  for (size_t place = 0; place < text.size(); place += kStride) {
+  const size_t stride = text.size() < kShort ? 1 : kStride;
+  for (size_t place = 0; place < text.size(); place += stride) {
     std::string changed = text;
-    changed[place] = kBytes[place / kStride % sizeof kBytes];
+    changed[place] = kBytes[place / stride % sizeof kBytes];
     run_one(changed);
     run_one(text.substr(0, place));
     run_one(text.substr(0, place) + text.substr(place + 1));

@@ -1,23 +1,16 @@
 // Any bytes are a manifest, or are refused in words: no crash, no other code, and what is accepted can be used.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "fixed_capacity/manifest.h"
 #include "fixed_capacity/sequence_cursor.h"
+#include "require.h"
 
 namespace {
 
 using namespace fixed_capacity;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "not so: %s\n", what);
-  std::abort();
-}
 
 void check_refusal(const Error& error) {
   const bool is_reader_code = error.code == ErrorCode::manifest_invalid || error.code == ErrorCode::format_too_new;

@@ -1,8 +1,10 @@
 // Sound files as the speech front end takes them: one channel at the model's rate, padded with silence to its length.
+// The twin of runtime_shims/reference/audio.py.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,28 +13,27 @@
 
 namespace fixed_capacity {
 
-struct Sound {
-  int64_t sampling_rate = 0;   // per second
-  std::vector<float> samples;  // channels averaged, within -1..1
-};
-
-// Which part of a recording is used, in seconds.
+// Which part of a file is used, in seconds; without `seconds` everything after `start`.
 struct AudioCut {
   double start = 0.0;
   std::optional<double> seconds;
+
+  // Refuses a negative start, an empty cut, or a time that is not finite.
+  Status check() const;
 };
 
-// Reads a RIFF/WAVE file of PCM samples (8, 16, 24 or 32 bits) or floats (32 or 64 bits).
-Result<Sound> read_wav(const std::filesystem::path& path);
-
-// The cut's samples. Refuses a cut that begins past the end or is not positive.
-Result<Sound> cut(Sound sound, const AudioCut& part);
+// The cut of a WAV file at `sampling_rate` samples per second, channels averaged; the rest of the file is not read.
+// Refuses a file that is missing, not sound, or has nothing in the cut; and, before any sound is read, a cut that is
+// longer than `max_seconds` by the file's header.
+Result<std::vector<float>> read_mono(const std::filesystem::path& path, const AudioCut& cut, int64_t sampling_rate,
+                                     double max_seconds = std::numeric_limits<double>::infinity());
 
 // The same sound at another rate: a windowed sinc that passes what both rates can hold.
 std::vector<float> resample(std::span<const float> samples, int64_t from_rate, int64_t to_rate);
 
-// One row of the front end's input: at `sampling_rate`, padded with zeros to `count` samples. Refuses longer sounds,
-// before they are resampled; less than half a sample too much is left out.
-Result<std::vector<float>> waveform(const Sound& sound, int64_t sampling_rate, int64_t count);
+// One row of the front end's input: a cut of at most `count` samples at `sampling_rate`, zeros behind its end. Less
+// than half a sample too much is left out.
+Result<std::vector<float>> waveform(const std::filesystem::path& path, const AudioCut& cut, int64_t sampling_rate,
+                                    int64_t count);
 
 }  // namespace fixed_capacity

@@ -18,6 +18,7 @@ namespace fixed_capacity {
 struct Proposal {
   std::span<const int64_t> tokens;
   std::span<const Distribution> distributions;
+  bool is_unusable = false;  // there are none because no token could be chosen from what the draft model answered
 
   const Distribution* distribution(size_t offset) const {
     return distributions.empty() ? nullptr : &distributions[offset];
@@ -30,7 +31,9 @@ class Proposer {
  public:
   virtual ~Proposer() = default;
   // Rows hold their prompts; `first_row` is the number of row 0 within the run.
-  virtual Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row) = 0;
+  // `should_stop` is asked between the steps of a model, see `Session::prefill`.
+  virtual Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row,
+                       const ShouldStop& should_stop) = 0;
   // At most `counts[row]` drafts for every row, into `proposals`; nothing for a row of count 0.
   virtual Status propose(std::span<const DecodingRow> rows, std::span<const int64_t> counts,
                          std::span<Proposal> proposals) = 0;
@@ -46,7 +49,8 @@ class PromptLookup final : public Proposer {
 
   explicit PromptLookup(const Limits& limits, int64_t max_ngram = kMaxNgram);
 
-  Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row) override;
+  Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row,
+               const ShouldStop& should_stop) override;
   Status propose(std::span<const DecodingRow> rows, std::span<const int64_t> counts,
                  std::span<Proposal> proposals) override;
   Status commit(std::span<const DecodingRow> rows) override;
@@ -57,13 +61,17 @@ class PromptLookup final : public Proposer {
 
 // Drafts of a second model, all rows at once, in a session of its own. Between rounds that session holds a row's context
 // without its newest token, or less: after a full acceptance it is one token behind, and its next call takes two.
+//
+// A draft never breaks its target: a row for which no token can be chosen, because the draft's logits hold NaN or are
+// infinite, has no drafts in that round.
 class DraftModel final : public Proposer {
  public:
   // `settings` and `rules` are the target's. They and `session` must outlive the proposer; the session is its own from
   // here on.
   DraftModel(Session& session, const SamplingSettings& settings, const TokenRules& rules, int64_t max_draft);
 
-  Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row) override;
+  Status begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row,
+               const ShouldStop& should_stop) override;
   Status propose(std::span<const DecodingRow> rows, std::span<const int64_t> counts,
                  std::span<Proposal> proposals) override;
   Status commit(std::span<const DecodingRow> rows) override;
@@ -75,13 +83,14 @@ class DraftModel final : public Proposer {
     std::vector<int64_t> history;  // the row's context and its drafts
     size_t context_length = 0;
     int64_t wanted = 0;
+    bool is_unusable = false;
     std::vector<Distribution> distributions;
     RandomStream stream;
     int64_t prompt_length = 0;
   };
 
   int64_t room(const DecodingRow& row, int64_t count) const;
-  Status draw(Drafts& drafts, size_t offset, std::span<const float> logits);
+  bool draw(Drafts& drafts, size_t offset, std::span<const float> logits);
 
   Session& session_;
   TokenChooser chooser_;

@@ -1,7 +1,7 @@
 // A value, or why there is none. Nothing of this library throws across its interface, prints or aborts.
 //
 // The codes are the classes of runtime_shims/contract/errors.py, under the same meanings: a call that is refused has
-// changed nothing, unless its code is program_failed.
+// changed nothing, unless its code is program_failed or interrupted.
 #pragma once
 
 #include <string>
@@ -21,6 +21,7 @@ enum class ErrorCode {
   manifest_invalid,     // the manifest is not JSON, not of the expected form, or contradicts itself
   format_too_new,       // the bundle was written by a newer version
   program_failed,       // the program failed; its caches are undefined until reset
+  interrupted,          // the caller asked to stop, as Python's KeyboardInterrupt; the request is gone
 };
 
 // `message` is one line that says what was given, what is allowed and what to change; bundles may have several faults,

@@ -8,6 +8,7 @@
 // Shape legend: B rows of the request, R step tokens with logits, V vocabulary.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@
 #include "fixed_capacity/step_buffers.h"
 
 namespace fixed_capacity {
+
+// Asked between two calls of a program; true ends what is going on.
+using ShouldStop = std::function<bool()>;
 
 // Every check comes before the program runs: a refusal has written nothing and the session goes on. A failure of the
 // program itself leaves the caches undefined; from then on every verb refuses until `reset`.
@@ -49,7 +53,8 @@ class Session {
   Status begin(TokenRows prompts, const Source& source = {});
 
   // Runs the prompts chunk by chunk. Logits of each row's last token, [B, 1, V], valid until the next `prefill`.
-  Result<Logits> prefill();
+  // `should_stop` is asked before each chunk: where it says so, the request is forgotten and the code is `interrupted`.
+  Result<Logits> prefill(const ShouldStop& should_stop = {});
 
   // Writes each row's tokens. Logits [B', R, V]: R is the widest row; entry j of a row belongs to its token j, entries
   // past its width mean nothing. An empty row is idle; idle rows at the end of the batch are left out of B'. Valid until
@@ -75,7 +80,7 @@ class Session {
   Status check_alive() const;
   Status check_step(TokenRows tokens_per_row, std::optional<int64_t> widest) const;
   Status check_step_row(int64_t row, TokenRow tokens, std::optional<int64_t> widest) const;
-  Status run_chunks(TokenRows tokens, int64_t width);
+  Status run_chunks(TokenRows tokens, int64_t width, const ShouldStop& should_stop);
   Logits last_logits() const;
   void forget_request();
   Status encode(const Source& source);

@@ -22,7 +22,7 @@ class DecodingListener {
   virtual void on_token(int64_t /*row*/, int64_t /*token*/) {}
   // What became of every row, caches rolled back.
   virtual void on_round(std::span<const RowRound> /*outcomes*/) {}
-  // Asked before each round; true ends the request as it stands.
+  // Asked before each chunk of a prompt and before each round; true ends the request as it stands.
   virtual bool wants_to_stop() { return false; }
 };
 
@@ -54,12 +54,14 @@ class Decoder {
 
  private:
   void begin_rows(TokenRows prompts, Budgets budgets, int64_t first_row);
+  Status prefill(const Source& source, int64_t first_row);
   Status decode();
   Status round();
   Status propose();
   Result<RowRound> settle(size_t index, const Logits& logits, const Proposal& proposal);
   Result<Verdict> decide(DecodingRow& row, std::span<const float> logits, const Proposal& proposal, size_t offset);
   bool any_live() const;
+  bool wants_to_stop() const { return how_.listener != nullptr && how_.listener->wants_to_stop(); }
 
   Session& session_;
   Decoding how_;

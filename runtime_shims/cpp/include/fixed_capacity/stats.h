@@ -46,7 +46,8 @@ struct RunStats {
   double encode_seconds = 0.0, prefill_seconds = 0.0, decode_seconds = 0.0;
   double propose_seconds = 0.0, verify_seconds = 0.0, settle_seconds = 0.0;
   int64_t prefill_tokens = 0, new_tokens = 0, decode_tokens = 0, steps = 0;
-  int64_t fallback_rounds = 0, proposed = 0, evaluated = 0, accepted = 0, corrections = 0, bonuses = 0;
+  int64_t fallback_rounds = 0, unusable_proposals = 0;
+  int64_t proposed = 0, evaluated = 0, accepted = 0, corrections = 0, bonuses = 0;
   int64_t plain_tokens = 0;
   std::array<int64_t, kMostDrafts + 1> accepted_lengths{};
 
