@@ -45,8 +45,9 @@ from runtime_shims.reference.program import StepInputs
 
 _SILENT = 4
 """The runtime's level of messages that says fatal ones only: its errors are exceptions."""
-_TOO_NEW = re.compile(r"Opset \d|IR version|Could not find an implementation", re.IGNORECASE)
-"""What the runtime says of a graph made of operators, or in a format, that it does not know."""
+_CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_TOO_NEW = re.compile(r"Opset \d+ is under development|Unsupported model IR version.*|Could not find an implementation.*")
+"""What the runtime says of a graph in operators, or a format, that it does not know."""
 
 
 class OnnxProgram:
@@ -193,9 +194,10 @@ def _load(runtime: Any, path: Path, threads: int) -> Any:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime's errors have no base class of their own
         cause = one_line(error)
-        if _TOO_NEW.search(cause):
+        too_new = _TOO_NEW.search(cause)
+        if too_new is not None:
             raise UnsupportedSetting(
-                f"{path.name} needs more than onnxruntime {runtime.__version__} knows ({cause}); "
+                f"{path.name} needs more than onnxruntime {runtime.__version__} knows ({too_new[0]}); "
                 f"install onnxruntime {RUNTIME} or later"
             ) from None
         raise BundleCorrupt(path.name, [f"ONNX Runtime cannot load it ({cause})"], REPAIR) from None
@@ -213,8 +215,8 @@ def _stated(arguments: Any) -> tuple[StatedTensor, ...]:
 
 
 def one_line(error: Exception) -> str:
-    """What the runtime says, without its error code's prefix and line breaks."""
-    return " ".join(str(error).split()).rpartition("ONNXRuntimeError] : ")[2]
+    """What the runtime says, without its error code and line breaks."""
+    return _CODE.sub("", " ".join(str(error).split()))
 
 
 def checked_threads(count: int | None) -> int:

@@ -18,6 +18,8 @@ import torch
 
 from exporter.lower import onnx as lowering
 from exporter.pipeline import export_bundle
+from exporter.planned import plan_export
+from exporter.spec.faults import SpecError
 from exporter.spec.recipe import Recipe
 from runtime_shims.cli import main
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
@@ -315,6 +317,14 @@ def test_a_runtime_that_is_not_installed_is_said_in_one_line(
     with pytest.raises(UnsupportedSetting, match=r"onnxruntime is not installed.*fixed-capacity\[onnx\]") as refusal:
         OnnxProgram(lowered.bundle, lowered.bundle.program())
     assert "\n" not in str(refusal.value)
+
+
+def test_an_export_without_the_packages_is_refused_before_a_model_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.planned.find_spec", lambda name: None)
+    with pytest.raises(SpecError) as refusal:
+        plan_export(Recipe("./no-such-model", backends=("onnx",)))
+    wanted = "--backend onnx: onnxscript and onnxruntime not installed; install fixed-capacity[onnx], or use another"
+    assert str(refusal.value).startswith(wanted)
 
 
 @on(LLAMA_ONNX)
