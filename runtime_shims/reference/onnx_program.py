@@ -46,7 +46,7 @@ from runtime_shims.reference.program import StepInputs
 _SILENT = 4
 """The runtime's level of messages that says fatal ones only: its errors are exceptions."""
 _CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_TOO_NEW = re.compile(r"Opset \d+ is under development|Unsupported model IR version.*|Could not find an implementation.*")
+_TOO_NEW = re.compile(r"Opset \d+ is under development|Unsupported model IR version.*|Could not find an impl.*")
 """What the runtime says of a graph in operators, or a format, that it does not know."""
 
 
