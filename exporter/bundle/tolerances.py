@@ -43,7 +43,8 @@ TOLERANCES: dict[tuple[str, str], Tolerance] = {
         2e-5, "the same operations; sums run in another order over slots than over positions"
     ),
     ("float32", "onnx"): Tolerance(
-        1e-4, "ONNX Runtime fuses norms and blocks sums its own way; errors add over layers"
+        1e-4,
+        "ONNX Runtime blocks sums its own way and approximates exp and tanh; errors add over layers. Measured: 5e-6",
     ),
     ("float32", "portable"): Tolerance(
         1e-4, "ExecuTorch's portable kernels sum in plain order, without blocking; errors add over layers"

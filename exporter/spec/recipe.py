@@ -105,7 +105,7 @@ class Recipe:
                 faults.append(f"{option} {value} is not allowed; use {', '.join(map(str, allowed))}")
             elif value is not None and self.quantize == "none":
                 faults.append(f"{option} {value} needs a quantized model; add --quantize 8da8w or leave it out")
-        if self.attention == "portable":
+        if self.attention == "portable" and "onnx" not in self.backends:  # what ONNX lacks is said on its own
             faults += self._portable_faults()
         return faults
 

@@ -125,7 +125,8 @@ class _Method:
         self._bindings: dict[int, Any] = {}
 
     def run(self, inputs: Sequence[Tensor], output: Tensor) -> None:
-        """Run the method on contiguous tensors; its result is written to `output`."""
+        """Run the method; its result is written to `output`, which is contiguous."""
+        inputs = [tensor.contiguous() for tensor in inputs]
         binding = self._binding(len(inputs[0]))
         for tensor_entry, tensor in zip(self.entry.inputs, inputs, strict=True):
             bind(binding.bind_input, tensor_entry.name, tensor)
