@@ -6,6 +6,8 @@ A cache is `[b, K, S, D]`, where b is the batch of the call: a runtime passes th
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
@@ -52,14 +54,14 @@ class StatefulMethod(nn.Module):
         return result
 
 
-def has_functional_caches(method: nn.Module) -> bool:
+def has_functional_caches(method: nn.Module | None) -> TypeGuard[nn.Module]:
     """Whether the caches of a method become inputs and outputs: its spelling is ONNX's."""
     root = getattr(method, "root", None)
     return isinstance(root, FixedCapacityModel) and isinstance(root.spelling, OnnxSpelling)
 
 
-def runnable(name: str, program: ExportedProgram, method: nn.Module) -> nn.Module:
-    """A traced method as a module that is called as `method` is, over the same caches."""
+def runnable(name: str, program: ExportedProgram, method: nn.Module | None) -> nn.Module:
+    """A traced method as a module that is called as `method` is, over the same caches; None when it has none."""
     return StatefulMethod(program, name, method) if has_functional_caches(method) else program.module()
 
 

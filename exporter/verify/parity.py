@@ -118,7 +118,7 @@ def first_features_difference(
 
 def rungs_of(stages: Stages) -> list[tuple[str, dict[str, nn.Module]]]:
     """The rungs below a program, lowest first: the method modules, and their traces as modules."""
-    traced = {name: runnable(name, program, stages.modules[name]) for name, program in stages.traced.items()}
+    traced = {name: runnable(name, program, stages.modules.get(name)) for name, program in stages.traced.items()}
     return [("cached", stages.modules), ("traced", traced)]
 
 
