@@ -22,7 +22,7 @@ from recipes.index import RECIPES
 from runtime_shims.commands.common import print_json
 
 DISTRIBUTION = "fixed-capacity"
-_CHATTY = ("torchao", "torch.utils._pytree", "transformers", "huggingface_hub")
+_CHATTY = ("torchao", "torch.utils._pytree", "torch.onnx", "transformers", "huggingface_hub")
 
 
 def quiet_libraries() -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from exporter.lower.program_file import LoweredProgram
     from exporter.models.speech_features import FrontEnd
+    from exporter.trace.methods import Method
     from exporter.trace.trace import ExportedProgram
     from exporter.verify.parity import Stages
+    from runtime_shims.contract.manifest import Attention, ResolvedRecipe
 
 
 def export_bundle(
@@ -98,12 +100,16 @@ def _write(
         golden = replace(golden, features=golden_features(extractor, front_end, plan))
     (aside / GOLDEN_NAME).write_text(to_json(golden), encoding="utf-8")
     save_pieces(aside, tokenizer, plan.vocab_size, [row for request in golden.requests for row in request.tokens])
-    progress.stage("tracing")
     methods = program_methods(plan, front_end)
-    traced = trace_methods(_modules(model, plan, front_end), methods)
-    check_graphs(traced)
-    del model  # lowering takes the weights: a large model is in memory once
-    programs = lower_programs(traced, plan, aside, progress)
+    programs: tuple[LoweredProgram, ...] = ()
+    for spelling, backends in by_spelling(plan.recipe).items():
+        if programs:  # each spelling takes a model of its own: lowering takes the weights
+            model = _load(planned, progress)
+        progress.stage("tracing")
+        traced = trace_methods(_modules(model, plan, spelling, front_end), methods)
+        check_graphs(traced)
+        del model  # lowering takes the weights: a large model is in memory once
+        programs += lower_programs(traced, methods, backends, plan, aside, progress)
     draft_bytes = 0 if draft is None else draft.weights_bytes + draft.planned_bytes
     planned_bytes = max(program.planned_bytes for program in programs)
     require_planned(plan, planned_bytes, planned.max_memory_bytes, draft_bytes)
@@ -116,7 +122,7 @@ def _write(
     difference = None
     if verify:
         progress.stage("verifying against eager")
-        results = verify_bundle(aside, lambda: _stages(planned, front_end))
+        results = verify_bundle(aside, lambda backend: _stages(planned, backend, front_end))
         difference = max(result.logits_difference for result in results)
     return ExportReport(
         bundle=str(output),
@@ -151,7 +157,9 @@ def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
     return model
 
 
-def _modules(model: PreTrainedModel, plan: CapacityPlan, front_end: FrontEnd | None) -> dict[str, nn.Module]:
+def _modules(
+    model: PreTrainedModel, plan: CapacityPlan, spelling: Attention, front_end: FrontEnd | None
+) -> dict[str, nn.Module]:
     """The methods of the program, over a model that has given its eager answers."""
     from exporter.models.methods import build_methods
     from exporter.weights.quantize import keep_integers_only
@@ -161,23 +169,46 @@ def _modules(model: PreTrainedModel, plan: CapacityPlan, front_end: FrontEnd | N
         keep_integers_only(model)
     elif plan.recipe.quantize != "none":
         plain_tensors(model)
-    return build_methods(model, plan, plan.recipe.attention, front_end)
+    return build_methods(model, plan, spelling, front_end)
 
 
-def _stages(planned: Planned, front_end: FrontEnd | None) -> Stages:
-    """The rungs below the bundle, made afresh: only a bundle that differs needs them."""
+def by_spelling(recipe: ResolvedRecipe) -> dict[Attention, tuple[str, ...]]:
+    """The spellings of a recipe's programs, each with its backends, in the order of the recipe."""
+    from exporter.cache.spellings import spelling_of
+
+    spellings = {backend: spelling_of(backend, recipe.attention) for backend in recipe.backends}
+    return {
+        wanted: tuple(backend for backend, spelling in spellings.items() if spelling == wanted)
+        for wanted in dict.fromkeys(spellings.values())
+    }
+
+
+def _stages(planned: Planned, backend: str, front_end: FrontEnd | None) -> Stages:
+    """The rungs below the program of a backend, made afresh: only a bundle that differs needs them."""
+    from exporter.cache.spellings import spelling_of
     from exporter.trace.methods import program_methods
     from exporter.trace.trace import trace_methods
     from exporter.verify.parity import Stages
 
-    modules = _modules(_load(planned, SilentProgress()), planned.plan, front_end)
+    spelling = spelling_of(backend, planned.plan.recipe.attention)
+    modules = _modules(_load(planned, SilentProgress()), planned.plan, spelling, front_end)
     return Stages(modules, trace_methods(modules, program_methods(planned.plan, front_end)))
 
 
 def lower_programs(
-    traced: dict[str, ExportedProgram], plan: CapacityPlan, aside: Path, progress: Progress
+    traced: dict[str, ExportedProgram],
+    methods: tuple[Method, ...],
+    backends: tuple[str, ...],
+    plan: CapacityPlan,
+    aside: Path,
+    progress: Progress,
 ) -> tuple[LoweredProgram, ...]:
-    """One program file in `aside` for each backend of the plan. The fused form takes the weights out of `traced`."""
+    """Programs in `aside` for backends of one spelling. The fused form takes the weights out of `traced`."""
+    if "onnx" in backends:
+        from exporter.lower.onnx import lower_to_onnx
+
+        progress.stage("lowering to onnx")
+        return (lower_to_onnx(traced, methods, plan, aside),)
     from exporter.lower.executorch import lower_to_executorch
     from exporter.lower.executorch_rows import with_row_operators
     from exporter.lower.executorch_weights import with_stored_weights
@@ -187,7 +218,7 @@ def lower_programs(
         traced = {name: with_row_operators(program) for name, program in traced.items()}
         traced = with_stored_weights(traced, FLOAT_BITS[plan.recipe.dtype])
     programs = []
-    for backend in plan.recipe.backends:
+    for backend in backends:
         progress.stage(f"lowering to {backend}")
         path = aside / f"model.{backend}.pte"
         programs.append(lower_to_executorch(traced, backend, plan.recipe.attention, path))

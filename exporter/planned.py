@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from exporter.spec.capacity_plan import CapacityPlan
@@ -105,17 +106,28 @@ def _require_room_for(start_tokens: int, plan: CapacityPlan) -> None:
 
 
 def _with_attention(recipe: Recipe) -> Recipe:
-    """Decide the operator's spelling: the kernel where it is installed, core operators elsewhere.
+    """Decide the operator's spelling: the kernel where it is installed, core operators elsewhere and beside ONNX.
 
     Raises:
-        PlanError: the kernel was asked for and is not installed.
+        PlanError: the kernel or ONNX was asked for and is not installed.
     """
     from runtime_shims.native import operator_library_path
 
     installed = operator_library_path() is not None
+    if "onnx" in recipe.backends:
+        _require_onnx()
+        return replace(recipe, attention="portable")
     if recipe.attention is None:
         return replace(recipe, attention="fused" if installed else "portable")
     if recipe.attention == "fused" and not installed:
         fault = "the C++ operator library is not installed; reinstall with a C++20 compiler"
         raise PlanError("--attention fused", [f"{fault}, or use --attention portable"])
     return recipe
+
+
+def _require_onnx() -> None:
+    """Raise PlanError naming the packages of the extra `onnx` that are not installed."""
+    missing = [name for name in ("onnxscript", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        fault = f"{' and '.join(missing)} not installed; install fixed-capacity[onnx], or use another backend"
+        raise PlanError("--backend onnx", [fault])

@@ -29,6 +29,7 @@ from runtime_shims.contract.manifest import (
 )
 
 PACKAGES = ("fixed-capacity", "torch", "executorch", "transformers")
+ONNX_PACKAGES = ("onnx", "onnxscript")
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,14 @@ def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest
         generation=exported.rules.generation,
         quantization=plan.recipe.quantize,
         memory=memory_plan(plan, exported.programs),
-        packages=tuple(PackageVersion(name, version(name)) for name in PACKAGES),
+        packages=tuple(PackageVersion(name, version(name)) for name in packages_of(plan.recipe)),
         files=files,
     )
+
+
+def packages_of(recipe: ResolvedRecipe) -> tuple[str, ...]:
+    """The packages that made the programs of a recipe."""
+    return (*PACKAGES, *ONNX_PACKAGES) if "onnx" in recipe.backends else PACKAGES
 
 
 def memory_plan(plan: CapacityPlan, programs: tuple[LoweredProgram, ...]) -> MemoryPlan:
@@ -74,6 +80,8 @@ def memory_plan(plan: CapacityPlan, programs: tuple[LoweredProgram, ...]) -> Mem
         "methods. Weights are mapped from the file or packed once more by the backend; backend workspaces "
         "are not counted."
     )
+    if any(program.backend == "onnx" for program in programs):
+        note += " Of an ONNX program it is caches and logits: the runtime takes memory for activations as it runs."
     return MemoryPlan(
         weights_bytes=plan.weights_bytes,
         cache_bytes=plan.cache_bytes,
@@ -108,7 +116,7 @@ def _source(source: ModelSource, spec: ModelSpec) -> Source:
 def _program(program: LoweredProgram, exported: Exported) -> ProgramEntry:
     return ProgramEntry(
         file=Path(program.path).name,
-        format="executorch",
+        format="onnx" if program.backend == "onnx" else "executorch",
         backend=program.backend,
         attention=program.attention,
         operator_library_required=program.attention == "fused",

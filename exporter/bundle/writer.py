@@ -15,6 +15,7 @@ from exporter.spec.faults import ExportFailed, SpecError, one_line
 from runtime_shims.contract.bundle_reader import sha256_of
 from runtime_shims.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, to_json
 from runtime_shims.contract.manifest_rules import DRAFT_MANIFEST
+from runtime_shims.contract.onnx_names import WEIGHTS_NAME
 
 TOKENIZER_DIRECTORY = "tokenizer"
 _ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor", MANIFEST_NAME: "draft"}
@@ -133,5 +134,6 @@ def file_entries(directory: Path) -> tuple[FileEntry, ...]:
 
 def _entry(directory: Path, path: Path) -> FileEntry:
     relative = path.relative_to(directory).as_posix()
-    role = _ROLES.get(path.name, "program" if path.suffix == ".pte" else "tokenizer")
+    is_program = path.suffix in (".pte", ".onnx") or path.name == WEIGHTS_NAME
+    role = _ROLES.get(path.name, "program" if is_program else "tokenizer")
     return FileEntry(path=relative, role=role, sha256=sha256_of(path), size_bytes=path.stat().st_size)  # type: ignore[arg-type]

@@ -1,6 +1,8 @@
-"""The two spellings that an exported program can use: the fused C++ operator, or core operators."""
+"""The spellings that an exported program can use: the fused C++ operator, core operators, or ONNX's."""
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -10,6 +12,10 @@ from runtime_shims.contract.manifest import Attention
 from . import core_form
 from .attention_binding import Attend, BiasTable, Spelling
 from .cached_attention import operators
+from .onnx_form import OnnxSpelling
+
+ONNX = cast("Attention", "onnx")
+"""The spelling of ONNX programs, whose manifests say `portable`: it needs no library of ours either."""
 
 
 class FusedSpelling:
@@ -153,10 +159,17 @@ def _table(call: Attend) -> tuple[Tensor | None, int]:
     return (None, 0) if call.bias is None else (call.bias.table_HN, call.bias.origin)
 
 
+def spelling_of(backend: str, attention: Attention) -> Attention:
+    """The spelling for a backend of an export with this `--attention`."""
+    return ONNX if backend == "onnx" else attention
+
+
 def spelling_for(attention: Attention) -> Spelling:
-    """`fused` or `portable`. Raises ValueError for anything else."""
+    """`fused`, `portable` or `onnx`. Raises ValueError for anything else."""
     if attention == "fused":
         return FusedSpelling()
     if attention == "portable":
         return CoreSpelling()
-    raise ValueError(f"attention must be fused or portable, got {attention!r}")
+    if attention == ONNX:
+        return OnnxSpelling()
+    raise ValueError(f"attention must be fused, portable or onnx, got {attention!r}")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from exporter.spec.model_spec import ModelSpec
 
 BACKENDS = EXPORT_BACKENDS
-PLANNED_BACKENDS = ("onnx",)
 ATTENTIONS = ("fused", "portable")
 QUANTIZATIONS = ("none", *LINEAR_BITS)
 DTYPES = tuple(FLOAT_BITS)
@@ -106,7 +105,7 @@ class Recipe:
                 faults.append(f"{option} {value} is not allowed; use {', '.join(map(str, allowed))}")
             elif value is not None and self.quantize == "none":
                 faults.append(f"{option} {value} needs a quantized model; add --quantize 8da8w or leave it out")
-        if self.attention == "portable":
+        if self.attention == "portable" and "onnx" not in self.backends:  # what ONNX lacks is said on its own
             faults += self._portable_faults()
         return faults
 
@@ -130,11 +129,19 @@ class Recipe:
             return [f"--backend needs at least one of {', '.join(BACKENDS)}"]
         if len(set(self.backends)) != len(self.backends):
             return [f"--backend is given twice in {', '.join(self.backends)}"]
-        return [
-            fault
-            for backend in self.backends
-            for fault in _not_one_of("--backend", backend, BACKENDS, PLANNED_BACKENDS)
-        ]
+        faults = [fault for backend in self.backends for fault in _not_one_of("--backend", backend, BACKENDS)]
+        return faults + (self._onnx_faults() if "onnx" in self.backends else [])
+
+    def _onnx_faults(self) -> list[str]:
+        """What ONNX programs, made of standard operators, do not do."""
+        if self.attention == "fused":
+            return ["--attention fused is an operator of ours, which ONNX does not have; use portable or leave it out"]
+        faults = []
+        if self.dtype != "float32":
+            faults.append(f"--dtype {self.dtype} is not available with --backend onnx; leave it out")
+        if self.quantize != "none":
+            faults.append(f"--quantize {self.quantize} is not available with --backend onnx; leave it out")
+        return faults
 
     def _resolved_group(self) -> int | None:
         """Weights that share a scale; None where nothing is quantized or a feature has one scale."""
@@ -203,8 +210,5 @@ def _outside(option: str, value: object, minimum: int, maximum: int = LARGEST_SI
     return [f"{option} {pictured(value)} is not allowed; use a whole number of {bound}"]
 
 
-def _not_one_of(option: str, value: str, known: Collection[str], planned: Collection[str] = ()) -> list[str]:
-    if value in known:
-        return []
-    reason = "is not available in this version" if value in planned else "is unknown"
-    return [f"{option} {value} {reason}; available: {', '.join(known)}"]
+def _not_one_of(option: str, value: str, known: Collection[str]) -> list[str]:
+    return [] if value in known else [f"{option} {value} is unknown; available: {', '.join(known)}"]

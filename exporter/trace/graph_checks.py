@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from exporter.spec.faults import ExportFailed, raise_if_any
+from exporter.trace.functional_checks import cache_inputs, functional_faults
 from exporter.trace.live_nodes import live_nodes, written_arguments
 
 LARGEST_CONSTANT_BYTES = 1 << 16  # masks and frequency tables; weights are parameters, never constants
@@ -34,6 +35,8 @@ def check_graphs(programs: dict[str, ExportedProgram]) -> None:
 
 def state_faults(method: str, program: ExportedProgram) -> list[str]:
     """Mutated buffers must be exactly the caches this method owns, and caches must be used in place only."""
+    if cache_inputs(program):
+        return functional_faults(program)
     caches = caches_of(program)
     family = "cross_layers" if method == "encode" else "self_layers"
     owned = {name for name in caches if f".{family}." in f".{name}"}

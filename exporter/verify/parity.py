@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from exporter.bundle.tolerances import features_tolerance, tolerance
 from exporter.spec.faults import ExportFailed
+from exporter.trace.functional import runnable
 from exporter.trace.trace import ExportedProgram
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.reference.golden import Golden, read_golden
@@ -62,10 +63,10 @@ class ModuleProgram:
         """Nothing to do: what a request did not write is not visible to it."""
 
 
-def verify_bundle(directory: Path, make_stages: Callable[[], Stages]) -> list[ReplayResult]:
+def verify_bundle(directory: Path, make_stages: Callable[[str], Stages]) -> list[ReplayResult]:
     """Replay the golden requests on every program of a finished bundle directory.
 
-    `make_stages` is called only when a program differs, to find out where.
+    `make_stages` is called with its backend only when a program differs, to find out where.
 
     Raises:
         ParityError: the first rung that differs from eager, by how much, and where tokens part.
@@ -79,11 +80,13 @@ def verify_bundle(directory: Path, make_stages: Callable[[], Stages]) -> list[Re
         session = open_session(bundle, entry.backend)
         result = replay(session, with_tolerance)
         if not (result.logits_passed and result.tokens_passed):
-            raise ParityError("parity", [first_difference(bundle, golden, make_stages(), entry.backend, result)])
+            stages = make_stages(entry.backend)
+            raise ParityError("parity", [first_difference(bundle, golden, stages, entry.backend, result)])
         if golden.features is not None:
             found = replay_features(session, within(golden.features, entry.backend))
             if not found.passed:
-                at = first_features_difference(bundle, golden.features, make_stages(), entry.backend, found)
+                stages = make_stages(entry.backend)
+                at = first_features_difference(bundle, golden.features, stages, entry.backend, found)
                 raise ParityError("parity", [at])
         results.append(result)
     return results
@@ -115,7 +118,7 @@ def first_features_difference(
 
 def rungs_of(stages: Stages) -> list[tuple[str, dict[str, nn.Module]]]:
     """The rungs below a program, lowest first: the method modules, and their traces as modules."""
-    traced = {name: program.module() for name, program in stages.traced.items()}
+    traced = {name: runnable(name, program, stages.modules.get(name)) for name, program in stages.traced.items()}
     return [("cached", stages.modules), ("traced", traced)]
 
 

@@ -67,7 +67,7 @@ def bench(
     from runtime_shims.reference.benchmark import BenchmarkPlan, run_benchmark
 
     result = run_benchmark(session, BenchmarkPlan(rows, tuple(fill or DEFAULT_FILLS), repeats))
-    conditions = _conditions(opened, backend, rows)
+    conditions = _conditions(opened, backend, rows, threads)
     if as_json:
         print_json({**conditions, "load_seconds": load_seconds, "peak_rss_bytes": _peak(), **asdict(result)})
         return
@@ -95,9 +95,9 @@ def _check_answers(bundle: Bundle, session: Session) -> None:
         )
 
 
-def _conditions(bundle: Bundle, backend: str | None, rows: int) -> dict[str, object]:
+def _conditions(bundle: Bundle, backend: str | None, rows: int, threads: int | None) -> dict[str, object]:
     """What the numbers depend on beside the code."""
-    from runtime_shims.reference.executorch_program import runtime_threads
+    from runtime_shims.reference.loading import runtime_threads
 
     recipe = json.loads(to_json(bundle.manifest))["recipe"]
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
@@ -106,7 +106,7 @@ def _conditions(bundle: Bundle, backend: str | None, rows: int) -> dict[str, obj
         "model": bundle.manifest.source.model,
         "program": bundle.program(backend).file,
         "rows": rows,
-        "threads": runtime_threads(),
+        "threads": runtime_threads(bundle.program(backend), threads),
         "recipe_sha256": digest,
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
         "packages": {package.name: package.version for package in bundle.manifest.packages},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,14 @@ def quiet_libraries() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
+@dataclass(frozen=True)
+class RunsOn:
+    """Which program of a bundle runs, and on how many threads; None leaves it to the bundle and the machine."""
+
+    backend: str | None = None
+    threads: int | None = None
+
+
 def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> Session:
     """Load the program and make a session. All threads go to the runtime, none to PyTorch."""
     quiet_libraries()
@@ -56,11 +65,7 @@ def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> S
     from runtime_shims.reference.loading import open_session
 
     torch.set_num_threads(1)
-    if threads is not None:
-        from runtime_shims.reference.executorch_program import set_runtime_threads
-
-        set_runtime_threads(threads)
-    return open_session(bundle, backend)
+    return open_session(bundle, backend, threads)
 
 
 def print_json(data: object) -> None:

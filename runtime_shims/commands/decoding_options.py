@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime_shims.commands.common import start_session
+from runtime_shims.commands.common import RunsOn, start_session
 from runtime_shims.commands.numbers import whole_number
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import UserInputError
@@ -135,11 +135,11 @@ def open_decoding(
     stops: StopStrings | None,
     options: DecodingOptions,
     rows: int,
-    backend: str | None = None,
+    runs_on: RunsOn,
 ) -> OpenDecoding:
-    """Load the draft model on the runtime's threads as they are, and measure speeds, if asked for.
+    """Load the draft model on the target's threads, and measure speeds, if asked for.
 
-    `rows` is the size of a batch, `backend` the target's, which its own draft shares.
+    `rows` is the size of a batch, `runs_on` the target's, whose backend its own draft shares.
     """
     from runtime_shims.reference.adaptive import AdaptiveDrafts, FixedDrafts, measure
     from runtime_shims.reference.proposers import DraftModel, PromptLookup
@@ -148,8 +148,8 @@ def open_decoding(
     report: dict[str, object] = {"mode": options.speculate, "num_drafts": options.num_drafts, "speed_model": None}
     if options.speculate == "off":
         return OpenDecoding(Decoding(options.settings, stops=stops), rows, report)
-    own_backend = backend if options.draft_bundle is None else None
-    draft = None if draft_bundle is None else start_session(draft_bundle, own_backend, None)
+    own_backend = runs_on.backend if options.draft_bundle is None else None
+    draft = None if draft_bundle is None else start_session(draft_bundle, own_backend, runs_on.threads)
     rows = rows if draft is None else min(rows, draft.limits.max_batch)
     drafts: FixedDrafts | AdaptiveDrafts
     if options.speculate == "auto":

@@ -16,6 +16,7 @@ from runtime_shims.commands.common import (
     DebugOption,
     JsonOption,
     NoVerifyOption,
+    RunsOn,
     ThreadsOption,
     quiet_libraries,
     start_session,
@@ -187,7 +188,8 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     check_rows(rows, bundle.manifest)
     stops = stop_strings(decoder, options.decoding.stops)
     session = start_session(bundle, options.backend, options.threads)
-    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), options.backend)
+    runs_on = RunsOn(options.backend, options.threads)
+    opened = open_decoding(session, options.draft, stops, options.decoding, min(len(rows), size), runs_on)
     load_seconds = time.perf_counter() - options.started
     answers, stats, interrupt = _generate(session, rows, decoder, opened, options)
     speculation = {**opened.report, "running_acceptance": opened.running_acceptance(), **stats.speculation()}

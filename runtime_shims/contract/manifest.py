@@ -37,9 +37,9 @@ RelativePath = Annotated[
 ]
 ModelKind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
 Attention = Literal["fused", "portable"]
-EXPORT_BACKENDS = ("xnnpack", "portable")
-"""What export-model writes programs for in this version; the format names one more."""
-Backend = Annotated[str, OneOf((*EXPORT_BACKENDS, "onnx"))]
+EXPORT_BACKENDS = ("xnnpack", "portable", "onnx")
+"""What export-model writes programs for."""
+Backend = Annotated[str, OneOf(EXPORT_BACKENDS)]
 FloatType = Annotated[str, OneOf(("float32", "float16", "bfloat16"))]
 CacheType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int8"))]
 TensorType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"))]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runtime_shims.contract.cache_types import position_bytes
 from runtime_shims.contract.method_rules import method_faults, repeated
+from runtime_shims.contract.onnx_names import method_path, other_files
 
 if TYPE_CHECKING:
     from runtime_shims.contract.manifest import CacheEntry, FileEntry, Limits, Manifest, ProgramEntry
@@ -140,6 +141,8 @@ def _program_faults(manifest: Manifest) -> list[str]:
         faults += _one_program_faults(path, program)
         if program.file not in program_files:
             faults.append(f'{path}.file: "{program.file}" is not listed under files with role "program"')
+        missing = [file for file in other_files(program) if file not in program_files]
+        faults += [f'{path}: "{file}" is not listed under files with role "program"' for file in missing]
     return faults
 
 
@@ -148,10 +151,14 @@ def _one_program_faults(path: str, program: ProgramEntry) -> list[str]:
     needs_library = program.format == "executorch" and program.attention == "fused"
     required = program.operator_library_required
     reason = f"format {program.format}, attention {program.attention}"
-    return [
+    faults = [
         *_equal(f"{path}.format", program.format, by_backend, f"backend {program.backend}"),
         *_equal(f"{path}.operator_library_required", required, needs_library, reason),
     ]
+    if program.format == "onnx":
+        faults += _equal(f"{path}.attention", program.attention, "portable", "format onnx")
+        faults += _equal(f"{path}.file", program.file, method_path(program.file, "decode"), "format onnx")
+    return faults
 
 
 def _token_faults(manifest: Manifest) -> list[str]:

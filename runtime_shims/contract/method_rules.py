@@ -59,13 +59,14 @@ def method_faults(manifest: Manifest) -> list[str]:
             faults += repeated(f"{method_path}.inputs, names", (tensor.name for tensor in method.inputs))
             faults += repeated(f"{method_path}.outputs, names", (tensor.name for tensor in method.outputs))
         faults += _dim_faults(path, program)
-        if program.format == "executorch":  # a program of another format may also take its caches as inputs
-            faults += _signature_faults(path, program, expected)
+        faults += _signature_faults(path, program, expected)
     return faults
 
 
 def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
-    """What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program.
+    """What the limits, the vocabulary and the kind say about the methods of a program.
+
+    The graphs of an ONNX program also take and return caches, as `onnx_names.py` says; they are not listed again.
 
     `features` is optional: every program has it when `speech` is given, and none when it is null.
     """

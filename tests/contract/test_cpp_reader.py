@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ import pytest
 from cpp_reader import TOOL, Verdict, cpp_verdicts, python_verdict
 from test_malformed_bundles import LEAVING_PATHS
 from test_malformed_manifests import MANIFEST_CASES, NOT_STRICT_JSON
-from test_manifest_rules import CASES, ENCODER_CASES
+from test_manifest_rules import CASES, ENCODER_CASES, ONNX_CASES, onnx_speech
 from test_method_rules import DECODE_CASES, ENCODE_CASES, with_input, with_method
-from tiny_bundle import CONTENTS, speech_manifest, tiny_manifest, write_tiny_bundle
+from tiny_bundle import CONTENTS, as_onnx, onnx_manifest, speech_manifest, tiny_manifest, write_tiny_bundle
 
 from runtime_shims.contract.manifest import Manifest, to_json
 
@@ -59,10 +59,8 @@ def assert_equal_verdicts(directory: Path, texts: Iterable[bytes | str]) -> list
 
 
 def test_well_formed_manifests_are_taken(tmp_path: Path) -> None:
-    base = with_method(tiny_manifest(), "decode", lambda found: found)
-    onnx = replace(base.programs[0], format="onnx", backend="onnx", operator_library_required=False)
-    other_format = replace(base, programs=(onnx,), recipe=replace(base.recipe, backends=("onnx",)))
-    texts = [to_json(manifest) for manifest in (tiny_manifest(), speech_manifest(), other_format)]
+    manifests = (tiny_manifest(), speech_manifest(), onnx_manifest(), as_onnx(speech_manifest()))
+    texts = [to_json(manifest) for manifest in manifests]
     assert {verdict.code for verdict in assert_equal_verdicts(tmp_path, texts)} == {"ok"}
 
 
@@ -92,6 +90,7 @@ def test_what_is_not_strict_json_is_refused_alike(tmp_path: Path) -> None:
 def test_contradictions_are_refused_alike(tmp_path: Path) -> None:
     manifests = [change(tiny_manifest()) for change, _ in CASES]
     manifests += [change(speech_manifest()) for change, _ in (*CASES, *ENCODER_CASES)]
+    manifests += [change(onnx_speech()) for change, _ in (*ONNX_CASES, *ENCODER_CASES)]
     manifests += [with_method(tiny_manifest(), "decode", change) for change, _ in DECODE_CASES]
     manifests += [
         with_method(speech_manifest(), "encode", with_input(index, tensor)) for index, tensor, _ in ENCODE_CASES

@@ -46,7 +46,7 @@ def test_a_file_beside_the_listed_ones_is_ignored_and_cannot_be_reached(bundle: 
     ("backend", "advice"),
     [
         ("portable", "give --backend xnnpack, or export the model with --backend portable"),
-        ("onnx", "give --backend xnnpack"),
+        ("onnx", "give --backend xnnpack, or export the model with --backend onnx"),
         ("a\nb", "give --backend xnnpack"),
     ],
 )

@@ -11,6 +11,7 @@ from tiny_bundle import (
     BATCH,
     MAX_DEC,
     VOCABULARY,
+    as_onnx,
     cache,
     file_entry,
     integers,
@@ -200,6 +201,37 @@ def test_a_consistent_manifest_survives_writing_and_reading(manifest: Manifest) 
     text = to_json(manifest)
     assert from_json(text) == manifest
     assert to_json(from_json(text.encode())) == text
+
+
+ONNX_CASES: list[tuple[Change, str]] = [
+    (item("programs", 0, attention="fused"), "programs[0].attention: expected portable (format onnx), got fused"),
+    (
+        item("programs", 0, file="onnx/model.onnx"),
+        "programs[0].file: expected onnx/decode.onnx (format onnx), got onnx/model.onnx",
+    ),
+    (
+        item("files", 3, path="onnx/weights.data"),
+        'programs[0]: "onnx/weights.bin" is not listed under files with role "program"',
+    ),
+    (
+        item("files", 1, role="tokenizer"),
+        'programs[0]: "onnx/encode.onnx" is not listed under files with role "program"',
+    ),
+    (item("programs", 0, format="executorch"), "programs[0].format: expected onnx (backend onnx), got executorch"),
+]
+
+
+def onnx_speech() -> Manifest:
+    """An ONNX program of several methods: files are those of features, encode, decode, and the weights."""
+    return as_onnx(speech_manifest(), "onnx/")
+
+
+@pytest.mark.parametrize(("change", "fault"), ONNX_CASES)
+def test_contradictions_of_an_onnx_program_are_refused(change: Change, fault: str) -> None:
+    to_json(onnx_speech())
+    with pytest.raises(ManifestInvalid) as refusal:
+        to_json(change(onnx_speech()))
+    assert fault in refusal.value.faults
 
 
 @pytest.mark.parametrize(("change", "fault"), CASES, ids=[case[1][:60] for case in CASES])

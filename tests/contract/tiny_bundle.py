@@ -114,6 +114,32 @@ def tiny_manifest() -> Manifest:
     )
 
 
+def onnx_manifest() -> Manifest:
+    """The tiny manifest with an ONNX program in a directory."""
+    return as_onnx(tiny_manifest(), "onnx/")
+
+
+def as_onnx(base: Manifest, place: str = "") -> Manifest:
+    """A manifest whose only program is an ONNX one."""
+    (program,) = base.programs
+    made = replace(
+        program,
+        file=f"{place}decode.onnx",
+        format="onnx",
+        backend="onnx",
+        attention="portable",
+        operator_library_required=False,
+    )
+    names = [*(f"{method.name}.onnx" for method in program.methods), "weights.bin"]
+    files = tuple(file_entry(f"{place}{name}", b"", "program") for name in names)
+    return replace(
+        base,
+        recipe=replace(base.recipe, backends=("onnx",), attention="portable"),
+        programs=(made,),
+        files=(*files, *base.files[1:]),
+    )
+
+
 def speech_manifest() -> Manifest:
     """The same with an encoder of 5 output positions over features of shape (3, 10), made of 60 samples."""
     base = tiny_manifest()

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from exporter.bundle.manifest_builder import PACKAGES
+from exporter.bundle.manifest_builder import ONNX_PACKAGES, PACKAGES
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.native import operator_library_path
-from runtime_shims.reference.executorch_program import ExecutorchProgram
+from runtime_shims.reference.loading import load_program
+from runtime_shims.reference.program import Program
 from runtime_shims.reference.session import Session
 from tests.parity.schedules import Answer, Request, compare
 from tests.parity.support import Capacity, Planned, StockModel
@@ -44,7 +45,13 @@ WHISPER = ProgramCase("whisper", "fused", "xnnpack", Capacity(max_batch=3, max_d
 GEMMA = ProgramCase("gemma3", "fused", "xnnpack", Capacity())
 GEMMA_PORTABLE = ProgramCase("gemma3", "portable", "xnnpack", Capacity())
 LLAMA_PORTABLE = ProgramCase("llama", "portable", "portable", Capacity(max_batch=8, max_dec=512))
-PROGRAMS = (T5, WHISPER, GEMMA, GEMMA_PORTABLE, LLAMA_PORTABLE)
+T5_ONNX = ProgramCase("t5", "portable", "onnx", Capacity(max_batch=8, max_enc=512, max_dec=100))
+WHISPER_ONNX = ProgramCase("whisper", "portable", "onnx", Capacity(max_batch=3, max_dec=100))
+GEMMA_ONNX = ProgramCase("gemma3", "portable", "onnx", Capacity())
+LLAMA_ONNX = ProgramCase("llama", "portable", "onnx", Capacity(max_batch=8, max_dec=512))
+ONNX_PROGRAMS = (T5_ONNX, WHISPER_ONNX, GEMMA_ONNX, LLAMA_ONNX)
+EXECUTORCH_PROGRAMS = (T5, WHISPER, GEMMA, GEMMA_PORTABLE, LLAMA_PORTABLE)
+PROGRAMS = (*EXECUTORCH_PROGRAMS, *ONNX_PROGRAMS)
 T5_PORTABLE = ProgramCase("t5", "portable", "xnnpack", Capacity())  # these two are traced and never lowered
 WHISPER_PORTABLE = ProgramCase("whisper", "portable", "xnnpack", Capacity())
 
@@ -65,8 +72,8 @@ class Lowered:
     bundle: Bundle
 
     @cached_property
-    def program(self) -> ExecutorchProgram:
-        return ExecutorchProgram(self.bundle, self.bundle.program())
+    def program(self) -> Program:
+        return load_program(self.bundle, self.bundle.program())
 
     @cached_property
     def session(self) -> Session:
@@ -120,7 +127,7 @@ class ProgramStore:
 
 def _sources_digest() -> str:
     """Digest of every source file and package version that decides what a program file holds."""
-    digest = hashlib.sha256(" ".join(version(name) for name in PACKAGES).encode())
+    digest = hashlib.sha256(" ".join(version(name) for name in (*PACKAGES, *ONNX_PACKAGES)).encode())
     for folder in SOURCES:
         for path in sorted((REPOSITORY / folder).rglob("*.py")):
             digest.update(path.read_bytes())

@@ -20,6 +20,7 @@ from exporter.bundle.golden import answer_row
 from exporter.bundle.manifest_builder import Exported, build_manifest
 from exporter.bundle.token_rules import Rules, rules_from
 from exporter.bundle.writer import file_entries, write_manifest
+from exporter.cache.spellings import spelling_of
 from exporter.lower.program_file import LoweredProgram
 from exporter.models.methods import build_methods
 from exporter.models.speech_features import FrontEnd, front_end_of
@@ -30,6 +31,7 @@ from exporter.spec.model_source import ModelSource
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import SilentProgress
 from exporter.spec.recipe import Recipe
+from exporter.trace.functional import runnable
 from exporter.trace.methods import program_methods
 from exporter.trace.trace import ExportedProgram, trace_methods
 from exporter.verify.parity import ModuleProgram
@@ -91,7 +93,12 @@ class Planned:
         backend: str = "xnnpack",
         geometry: Geometry | None = None,
     ) -> Planned:
-        """Plan `case` as the pipeline does. `geometry` replaces self-attention geometries (for controls)."""
+        """Plan `case` as the pipeline does. `geometry` replaces self-attention geometries (for controls).
+
+        `attention` may be `onnx`: the spelling of that backend.
+        """
+        if attention == "onnx":
+            attention, backend = "portable", "onnx"
         model = build(case)
         spec = ModelSpec.from_config(model.config)
         plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec))
@@ -124,7 +131,9 @@ class Planned:
     @cached_property
     def methods(self) -> dict[str, nn.Module]:
         """The method modules; building them turns `model` from a stock model into the exported one."""
-        return build_methods(self.model, self.plan, self.plan.recipe.attention, self.front_end)
+        recipe = self.plan.recipe
+        spelling = spelling_of(recipe.backends[0], recipe.attention)
+        return build_methods(self.model, self.plan, spelling, self.front_end)
 
     @cached_property
     def traced(self) -> dict[str, ExportedProgram]:
@@ -133,7 +142,8 @@ class Planned:
     def lower(self, directory: Path) -> None:
         """Write a bundle of one program to `directory`, from a model of its own: lowering takes its weights."""
         traced = replace(self, model=build(self.case)).traced
-        programs = lower_programs(traced, self.plan, directory, SilentProgress())
+        methods, backends = program_methods(self.plan, self.front_end), self.plan.recipe.backends
+        programs = lower_programs(traced, methods, backends, self.plan, directory, SilentProgress())
         write_manifest(directory, build_manifest(self.exported(programs), file_entries(directory)))
 
 
@@ -147,7 +157,8 @@ def module_session(
 
 def traced_session(planned: Planned) -> Session:
     """The traced rung: a session over the exported programs, run by PyTorch over the modules' own caches."""
-    return planned.session({name: program.module() for name, program in planned.traced.items()})
+    methods = planned.methods
+    return planned.session({name: runnable(name, program, methods[name]) for name, program in planned.traced.items()})
 
 
 class StockModel:

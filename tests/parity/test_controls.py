@@ -43,7 +43,7 @@ def chunked(session: Session, case: str, width: int = 4) -> Comparison:
     return compare(in_chunks(session, request, width), request.expected(stock))
 
 
-@pytest.mark.parametrize("attention", ["fused", "portable"])
+@pytest.mark.parametrize("attention", ["fused", "portable", "onnx"])
 @pytest.mark.parametrize("case", ["mistral", "gemma3"])
 def test_a_ring_of_window_slots_is_wrong_in_wide_steps_only(case: str, attention: str) -> None:
     """Token by token it looks right, which is how such rings pass."""
@@ -55,7 +55,7 @@ def test_a_ring_of_window_slots_is_wrong_in_wide_steps_only(case: str, attention
     assert chunked(module_session(case, attention), case, width=4).passed
 
 
-@pytest.mark.parametrize("attention", ["fused", "portable"])
+@pytest.mark.parametrize("attention", ["fused", "portable", "onnx"])
 @pytest.mark.parametrize("case", ["mistral", "gemma3"])
 def test_a_window_that_is_one_too_wide_is_wrong(case: str, attention: str) -> None:
     found = chunked(module_session(case, attention, geometry=wider), case)
@@ -63,7 +63,7 @@ def test_a_window_that_is_one_too_wide_is_wrong(case: str, attention: str) -> No
     assert found.difference > WRONG
 
 
-@pytest.mark.parametrize("attention", ["fused", "portable"])
+@pytest.mark.parametrize("attention", ["fused", "portable", "onnx"])
 def test_a_needle_is_seen_at_the_last_position_of_the_window_and_not_one_behind_it(attention: str) -> None:
     """Every layer looks `window - 1` positions back, so the whole model looks that far once per layer."""
     layers, text = 2, StockModel("mistral").logits_TV  # the stock model has the same horizon
@@ -83,7 +83,7 @@ def test_a_needle_is_seen_at_the_last_position_of_the_window_and_not_one_behind_
     assert change(module_session("mistral", attention, geometry=wider), farthest + 1) > 1e-4
 
 
-@pytest.mark.parametrize("attention", ["fused", "portable"])
+@pytest.mark.parametrize("attention", ["fused", "portable", "onnx"])
 @pytest.mark.parametrize("case", ["mistral", "gemma3"])
 def test_rolling_back_below_the_floor_reads_what_was_overwritten(case: str, attention: str) -> None:
     """Two rollbacks of `max_step` each, as a floor that follows the current length would allow."""

@@ -1,4 +1,4 @@
-"""Every family on the cached rung, in both spellings, equals stock transformers however its rows are fed."""
+"""Every family on the cached rung, in every spelling, equals stock transformers however its rows are fed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.parity.schedules import Request, compare, start, wander
 from tests.parity.support import StockModel, module_session
 from tests.support.tiny_models import CASES
 
-ATTENTIONS = ("fused", "portable")
+ATTENTIONS = ("fused", "portable", "onnx")
 TEXT_LENGTHS, SOURCE_LENGTHS, PROMPT_LENGTHS = (70, 31, 52, 44), (24, 1, 9, 17), (3, 23, 12, 1)
 
 

@@ -15,7 +15,18 @@ import pytest
 import torch
 
 from runtime_shims.reference.session import Session
-from tests.parity.programs import GEMMA, GEMMA_PORTABLE, PROGRAMS, T5, WHISPER, Lowered, on
+from tests.parity.programs import (
+    GEMMA,
+    GEMMA_ONNX,
+    GEMMA_PORTABLE,
+    PROGRAMS,
+    T5,
+    T5_ONNX,
+    WHISPER,
+    WHISPER_ONNX,
+    Lowered,
+    on,
+)
 from tests.parity.schedules import Request, ids, in_chunks, start, wander
 from tests.support.tiny_configs import WINDOW
 
@@ -31,7 +42,7 @@ def test_ragged_steps_idle_rows_and_rollbacks_past_ten_windows_equal_stock(lower
     lowered.check([*start(session, reordered, ones), *wander(session, reordered, seed=2)], reordered)
 
 
-@on(T5)
+@on(T5, T5_ONNX)
 @pytest.mark.parametrize("chunk", [1, 3, 4])
 def test_any_batch_and_any_encoder_length_in_any_chunking_equal_stock(lowered: Lowered, chunk: int) -> None:
     """(batch, encoder length) in {1, mid, max} squared, one row of every batch at the full length."""
@@ -62,7 +73,7 @@ def test_a_full_batch_then_one_row_then_a_full_batch_show_no_stale_rows(lowered:
         lowered.check(in_chunks(lowered.session, request, 4), request)
 
 
-@on(T5, WHISPER, GEMMA_PORTABLE)
+@on(T5, WHISPER, GEMMA_PORTABLE, T5_ONNX, GEMMA_ONNX)
 def test_a_request_is_answered_the_same_after_others_were_begun_and_left(lowered: Lowered) -> None:
     session = lowered.session
     first, second = lowered.request([20, 9], [30, 12]), lowered.request([15, 15], [2, 44], seed=5)
@@ -74,7 +85,7 @@ def test_a_request_is_answered_the_same_after_others_were_begun_and_left(lowered
     assert all(torch.equal(*pair) for pair in zip(got, wanted, strict=True))
 
 
-@on(T5, WHISPER)
+@on(T5, WHISPER, T5_ONNX, WHISPER_ONNX)
 def test_encoding_again_between_steps_disturbs_no_decoder_state(lowered: Lowered) -> None:
     """The methods of a program share the caches by name and nothing else."""
     session, request = lowered.session, lowered.request([20, 9], [30, 12])
@@ -102,7 +113,7 @@ def padded_to(width: int, source: Sequence[int]) -> torch.Tensor:
     return torch.tensor([[*source, *[9] * (width - len(source))]])
 
 
-@on(T5)
+@on(T5, T5_ONNX)
 def test_padding_the_source_to_any_width_changes_nothing(lowered: Lowered) -> None:
     """The same sentence padded to n, n + 7 and the capacity."""
     session, request = lowered.session, lowered.request([5], [11])
@@ -111,7 +122,7 @@ def test_padding_the_source_to_any_width_changes_nothing(lowered: Lowered) -> No
         lowered.check([(0, 4, session.prefill()[0])], request)
 
 
-@on(T5, GEMMA)
+@on(T5, GEMMA, T5_ONNX, GEMMA_ONNX)
 def test_the_other_rows_of_a_batch_change_nothing(lowered: Lowered) -> None:
     request = lowered.request([14, 14, 14], [11, 40, 3])
     for order in ([0], [0, 1], [0, 2], [0, 1, 2]):
@@ -120,7 +131,7 @@ def test_the_other_rows_of_a_batch_change_nothing(lowered: Lowered) -> None:
         lowered.check(answers, rows)
 
 
-@on(GEMMA, GEMMA_PORTABLE, T5)
+@on(GEMMA, GEMMA_PORTABLE, T5, GEMMA_ONNX, T5_ONNX)
 def test_ten_windows_with_random_rejected_drafts_equal_eager_greedy(lowered: Lowered) -> None:
     """Propose, verify in one call, keep what greedy agrees with, roll the rest back: the tokens of plain greedy."""
     session, request = lowered.session, lowered.request([3], [20])

@@ -11,7 +11,7 @@ from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, 
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.program import StepInputs
 from runtime_shims.reference.session import Session
-from tests.parity.programs import GEMMA, GEMMA_PORTABLE, LLAMA_PORTABLE, PROGRAMS, Lowered, on
+from tests.parity.programs import GEMMA, GEMMA_ONNX, GEMMA_PORTABLE, LLAMA_ONNX, LLAMA_PORTABLE, PROGRAMS, Lowered, on
 from tests.parity.schedules import in_chunks
 
 
@@ -89,7 +89,7 @@ def test_a_step_wider_than_the_program_is_refused_before_anything_is_written(low
     lowered.check([*before, *answers], request)
 
 
-@on(GEMMA, GEMMA_PORTABLE)
+@on(GEMMA, GEMMA_PORTABLE, GEMMA_ONNX)
 def test_a_rollback_below_the_floor_is_refused_and_nothing_was_changed(lowered: Lowered) -> None:
     """The floor follows from the high-water mark: what a first rollback took back, a second cannot have."""
     session, request, deepest = lowered.session, lowered.request([40]), lowered.session.limits.max_step
@@ -107,7 +107,7 @@ def test_a_rollback_below_the_floor_is_refused_and_nothing_was_changed(lowered: 
     lowered.check([(0, held + place, logits[place]) for place in range(4)], request)
 
 
-@on(LLAMA_PORTABLE)
+@on(LLAMA_PORTABLE, LLAMA_ONNX)
 def test_a_cache_that_never_wrapped_can_be_rolled_back_to_its_first_token(lowered: Lowered) -> None:
     session, request = lowered.session, lowered.request([200])
     text = request.texts[0]
@@ -134,7 +134,7 @@ class FailsOnce:
         self.program.reset()
 
 
-@on(GEMMA)
+@on(GEMMA, GEMMA_ONNX)
 def test_a_failed_step_is_refused_until_reset_and_a_reset_serves_again(lowered: Lowered) -> None:
     session, request = Session(lowered.bundle, FailsOnce(lowered.program)), lowered.request([20])
     session.begin(request.texts)

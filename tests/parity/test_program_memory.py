@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runtime_shims.reference.program_file import read_method_memory
-from tests.parity.programs import PROGRAMS, Lowered, ProgramStore, on
+from tests.parity.programs import EXECUTORCH_PROGRAMS, PROGRAMS, Lowered, ProgramStore, on
 
 CACHE_ARENA = 2  # the arena of mutable buffers shared by all methods of a program
 
@@ -19,14 +19,14 @@ def arenas(path: Path) -> list[list[int]]:
     return [list(plan.non_const_buffer_sizes) for plan in program.execution_plan]
 
 
-@on(*PROGRAMS)
+@on(*EXECUTORCH_PROGRAMS)
 def test_the_arena_of_mutable_buffers_is_exactly_the_planned_caches(lowered: Lowered, programs: ProgramStore) -> None:
     planned = programs.planned(lowered.program_case).plan
     for sizes in arenas(lowered.bundle.file(lowered.bundle.program().file)):
         assert sizes[CACHE_ARENA] == planned.cache_bytes
 
 
-@on(*PROGRAMS)
+@on(*EXECUTORCH_PROGRAMS)
 def test_planned_bytes_are_the_caches_and_the_activations_that_the_manifest_states(lowered: Lowered) -> None:
     manifest = lowered.bundle.manifest
     methods = arenas(lowered.bundle.file(lowered.bundle.program().file))
@@ -45,7 +45,7 @@ def test_the_manifest_says_what_was_asked_for(lowered: Lowered) -> None:
         assert limits.max_enc == asked.max_enc
 
 
-@on(*PROGRAMS)
+@on(*EXECUTORCH_PROGRAMS)
 def test_the_runtime_reads_the_same_arenas_from_the_file(lowered: Lowered) -> None:
     path = lowered.bundle.file(lowered.bundle.program().file)
     assert [list(method.arenas) for method in read_method_memory(path)] == arenas(path)

@@ -203,7 +203,7 @@ def test_an_export_whose_features_differ_is_refused_with_the_rung(
     monkeypatch.setattr(parity, "read_golden", lambda bundle: replace(golden, features=moved))
     planned = Planned.of("whisper", "portable", Capacity(max_batch=4, max_dec=CAPACITY))
     with pytest.raises(ParityError, match=r"the features of the cached rung differ from the extractor's: by 0\.01"):
-        parity.verify_bundle(whisper, lambda: Stages(planned.methods, planned.traced))
+        parity.verify_bundle(whisper, lambda backend: Stages(planned.methods, planned.traced))
 
 
 def test_the_bundles_of_both_kinds_carry_the_pieces_of_their_tokenizer(llama: Path, whisper: Path) -> None:

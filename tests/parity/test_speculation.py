@@ -9,15 +9,15 @@ from torch import Tensor
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.reference.adaptive import AdaptiveDrafts, DraftLength, FixedDrafts, measure
-from runtime_shims.reference.executorch_program import ExecutorchProgram
 from runtime_shims.reference.generation import Generation, generate
+from runtime_shims.reference.loading import load_program
 from runtime_shims.reference.program import Program, StepInputs
 from runtime_shims.reference.proposers import DraftModel, PromptLookup, Proposer
 from runtime_shims.reference.sampling_settings import SamplingSettings
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.speculative import Decoding
 from runtime_shims.reference.stats import RunStats
-from tests.parity.programs import GEMMA, GEMMA_PORTABLE, T5, Lowered, ProgramStore, on
+from tests.parity.programs import GEMMA, GEMMA_ONNX, GEMMA_PORTABLE, T5, T5_ONNX, Lowered, ProgramStore, on
 
 NEW_TOKENS = 70
 SAMPLED = SamplingSettings(temperature=0.8, top_k=20, seed=4)
@@ -49,7 +49,7 @@ def proposer_of(name: str, lowered: Lowered) -> Proposer:
     """A proposer; draft models run in a program of their own."""
     if name == "prompt lookup":
         return PromptLookup()
-    program: Program = ExecutorchProgram(lowered.bundle, lowered.bundle.program())
+    program: Program = load_program(lowered.bundle, lowered.bundle.program())
     return DraftModel(Session(endless(lowered.bundle), program if name == "itself" else Disturbed(program)))
 
 
@@ -64,7 +64,7 @@ def run(lowered: Lowered, settings: SamplingSettings, proposer: Proposer | None,
     return answers, stats
 
 
-@on(T5, GEMMA)
+@on(T5, GEMMA, T5_ONNX, GEMMA_ONNX)
 @pytest.mark.parametrize("name", ["prompt lookup", "itself", "a disturbed self"])
 def test_greedy_speculation_gives_the_tokens_of_plain_decoding(lowered: Lowered, name: str) -> None:
     greedy = SamplingSettings()
@@ -95,7 +95,7 @@ def test_a_sampled_draft_that_is_the_target_is_accepted(lowered: Lowered) -> Non
     assert stats.accepted > 0.98 * stats.evaluated > 100
 
 
-@on(T5, GEMMA)
+@on(T5, GEMMA, T5_ONNX, GEMMA_ONNX)
 def test_adaptive_speculation_gives_the_tokens_of_plain_decoding(lowered: Lowered) -> None:
     session = Session(endless(lowered.bundle), lowered.program)
     model = measure(session, 3)

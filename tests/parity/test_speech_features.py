@@ -27,7 +27,7 @@ from exporter.trace.trace import ExportedProgram, trace_method
 from exporter.verify.parity import Stages, first_features_difference, within
 from runtime_shims.native import load_operator_library, operator_library_path
 from runtime_shims.reference.golden_features import golden_waveform, replay_features
-from tests.parity.programs import WHISPER, WHISPER_PORTABLE, Lowered, ProgramStore, on
+from tests.parity.programs import WHISPER, WHISPER_ONNX, WHISPER_PORTABLE, Lowered, ProgramStore, on
 from tests.parity.support import Planned
 from tests.support.tiny_models import extractor as tiny_extractor
 
@@ -148,7 +148,7 @@ def test_the_traced_method_equals_the_extractor_for_any_batch(programs: ProgramS
         check(traced(waveforms[:rows]), wanted(tiny_extractor(), waveforms[:rows]), "eager")
 
 
-@on(WHISPER)
+@on(WHISPER, WHISPER_ONNX)
 def test_a_program_s_features_equal_the_extractor_s_whatever_runs_between(lowered: Lowered) -> None:
     session, waveforms = lowered.session, torch.stack(list(sounds(16_000).values()))
     expected = wanted(tiny_extractor(), waveforms)
@@ -157,15 +157,15 @@ def test_a_program_s_features_equal_the_extractor_s_whatever_runs_between(lowere
         features = session.features(waveforms[:rows])
         session.begin([[61]] * rows, features)
         session.prefill()
-        check(features, expected[:rows], "xnnpack")
-        check(session.features(waveforms[-rows:].numpy()), expected[-rows:], "xnnpack")
+        check(features, expected[:rows], lowered.program_case.backend)
+        check(session.features(waveforms[-rows:].numpy()), expected[-rows:], lowered.program_case.backend)
     before = session.begin(request.texts, request.session_source), session.prefill().clone()
     session.begin(request.texts, request.session_source)
     session.features(waveforms[:3])
     assert torch.equal(session.prefill(), before[1])
 
 
-@on(WHISPER)
+@on(WHISPER, WHISPER_ONNX)
 def test_the_rows_of_a_batch_do_not_hear_each_other(lowered: Lowered) -> None:
     """Loud beside silent: what is cut off is measured from each row's own loudest value."""
     waveforms = sounds(16_000)

@@ -1,4 +1,4 @@
-"""Eager reference, C++ kernel and core-operator form of the cache operator equal attention over plain lists.
+"""Eager reference, C++ kernel, core and ONNX form of the cache operator equal attention over plain lists.
 
 Every test runs all installed spellings on the same random shapes, fills, windows, ring wraps, rollbacks,
 grouped heads, biases and soft caps, and compares outputs and cache contents. The plain lists hold whole rows:
@@ -31,9 +31,10 @@ from tests.support.operator_spellings import (
 )
 
 MAX_CONTEXT = 60
-STALE = 7.5  # what a slot holds before anything is written; the core form documents finite caches
-INSTALLED = ("eager", "core") if operator_library_path() is None else ("eager", "kernel", "core")
-NAN_SAFE = tuple(name for name in INSTALLED if name != "core")
+STALE = 7.5  # what a slot holds before anything is written; forms of several operators need finite caches
+FINITE = ("core", "onnx")
+NAN_SAFE = ("eager",) if operator_library_path() is None else ("eager", "kernel")
+INSTALLED = (*NAN_SAFE, *FINITE)
 with_stale = pytest.mark.parametrize(
     ("names", "stale"), [(INSTALLED, STALE), (NAN_SAFE, math.nan)], ids=["finite", "NaN"]
 )
@@ -238,7 +239,7 @@ def test_encoder_attention_sees_each_rows_own_length_in_both_directions(
 def test_queries_that_see_nothing_yield_zero_and_never_nan(name) -> None:
     """An idle row of a batch, an encoder length of 0, and a cache that nothing was written to."""
     heads, nothing = Heads(2, 2, 2, 8, 4), torch.tensor([0, 0])
-    stale = STALE if name == "core" else math.nan
+    stale = STALE if name in FINITE else math.nan
     states = heads.step(2, 3, seeded(0))
     ring = spellings(CacheGeometry("sliding", 4, 3), heads, stale=stale, names=(name,))[name]
     cross = spellings(CrossGeometry(5), heads, stale=stale, names=(name,))[name]

@@ -1,4 +1,4 @@
-"""The three spellings of the cache operator behind one interface, and the plain arithmetic they must equal.
+"""The spellings of the cache operator behind one interface, and the plain arithmetic they must equal.
 
 Shape legend: B cache rows, b live rows, T step tokens, S slots, E encoder positions, H query heads,
 K key/value heads, D key size, Dv value size, N entries of a bias table, P positions of one row.
@@ -15,8 +15,9 @@ from torch import Tensor
 
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.cache import cached_attention as eager
-from exporter.cache.attention_binding import Attend, BiasTable, StepContext
+from exporter.cache.attention_binding import Attend, BiasTable, Spelling, StepContext
 from exporter.cache.cache_layer import CacheLayer
+from exporter.cache.onnx_form import OnnxSpelling
 from exporter.cache.spellings import CoreSpelling
 from exporter.models.relative_bias import BiasHolder
 from runtime_shims import native
@@ -106,22 +107,22 @@ class FunctionOperator:
         return self.key_cache, self.value_cache
 
 
-class CoreOperator:
-    """The core-operator form over flat caches, as `--attention portable` traces it."""
+class SpelledOperator:
+    """A form of several operators, as it is traced: in core operators over flat caches, or in ONNX's."""
 
-    def __init__(self, geometry: Geometry, heads: Heads, stale: float) -> None:
+    def __init__(self, spelling: Spelling, geometry: Geometry, heads: Heads, stale: float) -> None:
         shape = (heads.rows, heads.kv_heads, heads.key_dim, heads.value_dim)
-        self.layer = CacheLayer(geometry, shape, flat=True)
+        self.layer = CacheLayer(geometry, shape, flat=spelling.flat_caches)
         self.layer.key_cache.fill_(stale)
         self.layer.value_cache.fill_(stale)
-        self.spelling, self.step = CoreSpelling(), StepContext()
+        self.spelling, self.step = spelling, StepContext()
 
     def self_attention(self, states, positions, lengths, options):
         self.step.begin(positions=positions, step_lengths=lengths)
         return self.spelling.self_attention(self._call(options), *states)
 
     def cross_attention(self, query, lengths, options):
-        self.step.begin(enc_lengths=lengths)
+        self.step.begin(enc_lengths=lengths, step_lengths=torch.full_like(lengths, query.shape[2]))
         return self.spelling.cross_attention(self._call(options), query)
 
     def encoder_attention(self, states, lengths, options):
@@ -147,17 +148,18 @@ def spellings(
     heads: Heads,
     *,
     stale: float,
-    names: tuple[str, ...] = ("eager", "kernel", "core"),
+    names: tuple[str, ...] = ("eager", "kernel", "core", "onnx"),
     dtype: torch.dtype = torch.float32,
 ) -> dict[str, Operator]:
     """The named spellings, every cache slot filled with `stale`; the kernel only where it is installed.
 
-    `dtype` is the caches'; the core form has float32 only.
+    `dtype` is the caches'; the forms of several operators have float32 only.
     """
     made: dict[str, Operator] = {}
     for name in names:
-        if name == "core":
-            made[name] = CoreOperator(geometry, heads, stale)
+        if name in ("core", "onnx"):
+            spelling = CoreSpelling() if name == "core" else OnnxSpelling()
+            made[name] = SpelledOperator(spelling, geometry, heads, stale)
         elif name == "eager" or native.operator_library_path() is not None:
             functions = eager if name == "eager" else native
             made[name] = FunctionOperator(functions, geometry, heads, stale, dtype)

@@ -57,7 +57,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[HistoryProgram]:
     """Loading a program gives a HistoryProgram; all that were loaded, in order."""
     loaded: list[HistoryProgram] = []
 
-    def load(bundle: Bundle, entry: ProgramEntry) -> HistoryProgram:
+    def load(bundle: Bundle, entry: ProgramEntry, threads: int | None = None) -> HistoryProgram:
         loaded.append(HistoryProgram(bundle.manifest.limits))
         return loaded[-1]
 

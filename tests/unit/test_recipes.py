@@ -42,9 +42,9 @@ def test_all_wrong_values_are_listed_at_once() -> None:
         ({"max_batch": True}, "--max-batch True is not allowed; use a whole number of at least 1"),
         ({"max_dec": 1.5}, "--max-dec 1.5 is not allowed; use a whole number of at least 1"),
         ({"max_draft": -1}, "--max-draft -1 is not allowed; use a whole number of at least 0"),
-        ({"backends": ()}, "--backend needs at least one of xnnpack, portable"),
+        ({"backends": ()}, "--backend needs at least one of xnnpack, portable, onnx"),
         ({"backends": ("xnnpack", "xnnpack")}, "--backend is given twice in xnnpack, xnnpack"),
-        ({"backends": ("cuda",)}, "--backend cuda is unknown; available: xnnpack, portable"),
+        ({"backends": ("cuda",)}, "--backend cuda is unknown; available: xnnpack, portable, onnx"),
         ({"attention": "flash"}, "--attention flash is unknown; available: fused, portable"),
         ({"quantize": "q5"}, "--quantize q5 is unknown; available: none, 8da8w, 8da4w, int8-weights-kv"),
         ({"quantize": "8da4w", "embedding_bits": 3}, "--embedding-bits 3 is not allowed; use 8, 4"),
@@ -96,7 +96,6 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fau
 @pytest.mark.parametrize(
     ("values", "start"),
     [
-        ({"backends": ("onnx",)}, "--backend onnx is not available in this version; available: xnnpack"),
         ({"draft": "mtp"}, "--draft mtp is not available in this version"),
         ({"draft": "self-layers=4"}, "--draft self-layers=4 is not available in this version; use self-int4, or"),
         ({"draft": "prompt-lookup"}, "--draft prompt-lookup needs nothing in the bundle; leave it out, and run with"),

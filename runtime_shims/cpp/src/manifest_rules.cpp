@@ -45,12 +45,31 @@ void check_kind(const Manifest& manifest, Report& report) {
     report.add("tokens.start: expected at least one token (kind is ", kind, "), got none");
 }
 
+// The file `name` beside the file of a program.
+std::string beside(const std::string& file, const std::string& name) {
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? name : words(file.substr(0, slash + 1), name);
+}
+
+// The files of an ONNX program beside that of its decode: its other methods, then the weights of all.
+std::vector<std::string> other_files(const ProgramEntry& program) {
+  std::vector<std::string> files;
+  if (program.format != "onnx") return files;
+  for (const MethodEntry& method : program.methods)
+    if (method.name != "decode") files.push_back(beside(program.file, method.name + ".onnx"));
+  files.push_back(beside(program.file, "weights.bin"));
+  return files;
+}
+
 void check_program(const std::string& path, const ProgramEntry& program, Report& report) {
   const std::string by_backend = program.backend == "onnx" ? "onnx" : "executorch";
   const bool needs_library = program.format == "executorch" && program.attention == "fused";
   report.equal(path + ".format", program.format, by_backend, words("backend ", program.backend));
   report.equal(path + ".operator_library_required", program.operator_library_required, needs_library,
                words("format ", program.format, ", attention ", program.attention));
+  if (program.format != "onnx") return;
+  report.equal(path + ".attention", program.attention, std::string("portable"), "format onnx");
+  report.equal(path + ".file", program.file, beside(program.file, "decode.onnx"), "format onnx");
 }
 
 std::string joined(const std::set<std::string>& names) {
@@ -71,11 +90,14 @@ void check_programs(const Manifest& manifest, Report& report) {
     const ProgramEntry& program = manifest.programs[index];
     const std::string path = words("programs[", index, "]");
     check_program(path, program, report);
-    const bool is_listed = std::any_of(manifest.files.begin(), manifest.files.end(), [&](const FileEntry& entry) {
-      return entry.role == "program" && entry.path == program.file;
-    });
-    if (!is_listed)
+    const auto is_listed = [&](const std::string& file) {
+      return std::any_of(manifest.files.begin(), manifest.files.end(),
+                         [&](const FileEntry& entry) { return entry.role == "program" && entry.path == file; });
+    };
+    if (!is_listed(program.file))
       report.add(path, ".file: \"", program.file, "\" is not listed under files with role \"program\"");
+    for (const std::string& file : other_files(program))
+      if (!is_listed(file)) report.add(path, ": \"", file, "\" is not listed under files with role \"program\"");
   }
 }
 

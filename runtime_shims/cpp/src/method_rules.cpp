@@ -181,8 +181,7 @@ void check_methods(const Manifest& manifest, Report& report) {
       for (const TensorEntry& tensor : method.inputs) check_dims(place, tensor, ranges, report);
       for (const TensorEntry& tensor : method.outputs) check_dims(place, tensor, ranges, report);
     }
-    // A program of another format may also take its caches as inputs.
-    if (program.format == "executorch") check_signatures(path, program, expected, report);
+    check_signatures(path, program, expected, report);
   }
 }
 

@@ -1,0 +1,100 @@
+"""Methods whose caches are inputs and outputs: what is traced for ONNX, which has no state.
+
+A cache is `[b, K, S, D]`, where b is the batch of the call: a runtime passes the first b rows of its memory.
+`encode` takes and returns the cross caches. `decode` takes all caches and returns those of self-attention.
+"""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from exporter.cache.cache_layer import CacheLayer
+from exporter.cache.onnx_form import Caches, OnnxSpelling
+from exporter.models.fixed_capacity_model import FixedCapacityModel
+
+from .clean_export import dynamic_axes, export_clean
+from .methods import Axis, Method, MethodInput
+
+CACHES = "caches"
+"""What the tracer's names of cache inputs begin with: the name of the argument."""
+
+
+class FunctionalMethod(nn.Module):
+    """`method(inputs, caches) -> result, written caches`, over the method's own module."""
+
+    def __init__(self, name: str, method: nn.Module) -> None:
+        super().__init__()
+        self.method = method
+        self.taken, self.written = layers_taken(name, method), layers_written(name, method)
+
+    def forward(self, inputs: tuple[Tensor, ...], caches: tuple[Caches, ...]) -> tuple[Tensor, tuple[Caches, ...]]:
+        with self.method.root.spelling.given(self.taken, caches) as held:
+            result = self.method(*inputs)
+        return result, tuple(held[layer] for layer in self.written)
+
+
+class StatefulMethod(nn.Module):
+    """A traced functional method over the layers' own buffers: what a runtime makes of it."""
+
+    def __init__(self, program: ExportedProgram, name: str, method: nn.Module) -> None:
+        super().__init__()
+        self.program = program.module()
+        self.taken, self.written = layers_taken(name, method), layers_written(name, method)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        rows = inputs[0].shape[0]
+        caches = tuple((layer.key_cache[:rows], layer.value_cache[:rows]) for layer in self.taken)
+        result, written = self.program(inputs, caches)
+        for layer, (keys, values) in zip(self.written, written, strict=True):
+            layer.key_cache[:rows].copy_(keys)
+            layer.value_cache[:rows].copy_(values)
+        return result
+
+
+def has_functional_caches(method: nn.Module | None) -> TypeGuard[nn.Module]:
+    """Whether the caches of a method become inputs and outputs: its spelling is ONNX's."""
+    root = getattr(method, "root", None)
+    return isinstance(root, FixedCapacityModel) and isinstance(root.spelling, OnnxSpelling)
+
+
+def runnable(name: str, program: ExportedProgram, method: nn.Module | None) -> nn.Module:
+    """A traced method as a module that is called as `method` is, over the same caches; None when it has none."""
+    return StatefulMethod(program, name, method) if has_functional_caches(method) else program.module()
+
+
+def layers_taken(name: str, method: nn.Module) -> list[CacheLayer]:
+    """The caches that a method reads, in the order of the plan."""
+    root = method.root
+    return [*([] if name == "encode" else root.self_layers), *root.cross_layers]
+
+
+def layers_written(name: str, method: nn.Module) -> list[CacheLayer]:
+    """The caches that a method writes."""
+    return list(method.root.cross_layers if name == "encode" else method.root.self_layers)
+
+
+def trace_functional(module: nn.Module, method: Method) -> ExportedProgram:
+    """Export one method with its caches as inputs and outputs."""
+    dims: dict[str, Dim] = {}
+    rows = method.inputs[0].axes[0]
+    caches = [
+        (_cache_input(layer.key_cache, rows), _cache_input(layer.value_cache, rows))
+        for layer in layers_taken(method.name, module)
+    ]
+    samples = (
+        tuple(tensor.sample() for tensor in method.inputs),
+        tuple((keys.sample(), values.sample()) for keys, values in caches),
+    )
+    shapes = (
+        tuple(dynamic_axes(tensor, dims) for tensor in method.inputs),
+        tuple((dynamic_axes(keys, dims), dynamic_axes(values, dims)) for keys, values in caches),
+    )
+    return export_clean(FunctionalMethod(method.name, module), samples, shapes)
+
+
+def _cache_input(buffer: Tensor, rows: Axis) -> MethodInput:
+    sizes = (Axis(None, size) for size in buffer.shape[1:])
+    return MethodInput("cache", buffer.dtype, (rows, *sizes))
