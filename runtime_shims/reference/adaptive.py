@@ -12,6 +12,7 @@ v and c are measured when a run starts, at the run's number of rows and with nea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,8 +28,10 @@ from runtime_shims.reference.timing import median_of, step_timer
 CHOICES = (0, 1, 2, 4, 8)
 FIRST_ACCEPTANCE = 0.9
 STRIDE = 0.125
+LEAST_GAIN = 1.05
 PROBE_AFTER = 16
 PROBE_DRAFTS = 2
+PROBE_SHARE = 0.02
 REPEATS = 5
 
 
@@ -80,9 +83,12 @@ class AdaptiveDrafts:
 
         acceptance  starts at 0.9. Every draft that is judged moves it an eighth of the way to 1 (it stands) or to 0, in
                     order of rounds, rows and positions
-        K           the choice of largest speed-up; the smaller one of equals, so 0 unless speculation wins
-        probe       after 16 rounds of K = 0 in a row one round asks for 2 drafts (or what can be verified), so that a
-                    text that has become predictable is noticed
+        K           the choice of largest speed-up, the smaller one of equals; 0 unless it is more than 1.05, because v
+                    and c are measured before anything is cached
+        probe       after N rounds of K = 0 in a row one round asks for 2 drafts (or what can be verified), so that a
+                    text that has become predictable is noticed. If none stands, the round costs v(2) + 3 c - 1 more
+                    than a plain one, a draft step for what the draft model has missed among it: N is 16, or as many
+                    rounds as make that 2 % of them
     """
 
     def __init__(self, model: SpeedModel, max_draft: int) -> None:
@@ -92,12 +98,17 @@ class AdaptiveDrafts:
         self._choices = tuple(choice for choice in CHOICES if choice <= most)
         self.acceptance = FIRST_ACCEPTANCE
         self._idle_rounds = 0
+        self._probe = min(PROBE_DRAFTS, self._choices[-1])
+        loss = model.verify[self._probe] + model.draft * (self._probe + 1) - 1.0
+        self.probe_after = max(PROBE_AFTER, math.ceil(loss / PROBE_SHARE))
 
     def choose(self) -> int:
         """Drafts of the next round; 0 is a fallback to plain decoding."""
         best = max(self._choices, key=lambda drafts: (self.model.speed_up(drafts, self.acceptance), -drafts))
-        if best == 0 and self._idle_rounds == PROBE_AFTER:
-            best = min(PROBE_DRAFTS, self._choices[-1])
+        if self.model.speed_up(best, self.acceptance) <= LEAST_GAIN:
+            best = 0
+        if best == 0 and self._idle_rounds == self.probe_after:
+            best = self._probe
         self._idle_rounds = 0 if best else self._idle_rounds + 1
         return best
 

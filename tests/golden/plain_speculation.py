@@ -223,7 +223,7 @@ class PlainDraftLength:
     def choose(self) -> int:
         if self.model is None:
             return self.fixed
-        best, best_speed = 0, 1.0
+        best, best_speed = 0, 1.05
         choices = [k for k in (1, 2, 4, 8) if k < len(self.model["verify"])]
         for k in choices:
             tokens = 1.0
@@ -232,8 +232,10 @@ class PlainDraftLength:
             speed = tokens / (self.model["verify"][k] + self.model["draft"] * k)
             if speed > best_speed:
                 best, best_speed = k, speed
-        if best == 0 and self.idle == 16:
-            best = min(2, choices[-1])
+        probe = min(2, choices[-1])
+        loss = self.model["verify"][probe] + self.model["draft"] * (probe + 1) - 1.0
+        if best == 0 and self.idle == max(16, math.ceil(loss / 0.02)):
+            best = probe
         self.idle = 0 if best else self.idle + 1
         return best
 

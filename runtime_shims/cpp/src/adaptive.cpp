@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "fixed_capacity/stats.h"
 #include "fixed_capacity/words.h"
@@ -10,7 +11,7 @@ namespace fixed_capacity {
 namespace {
 
 constexpr std::array<int64_t, 5> kChoices{0, 1, 2, 4, 8};
-constexpr double kFirstAcceptance = 0.9, kStride = 0.125;
+constexpr double kFirstAcceptance = 0.9, kStride = 0.125, kLeastGain = 1.05, kProbeShare = 0.02;
 constexpr int64_t kProbeAfter = 16, kProbeDrafts = 2;
 constexpr int kWarmUp = 3, kRepeats = 5;
 
@@ -83,21 +84,25 @@ double SpeedModel::speed_up(int64_t drafts, double acceptance) const {
 AdaptiveDrafts::AdaptiveDrafts(SpeedModel model, int64_t max_draft)
     : model_(std::move(model)),
       most_(std::min(max_draft, static_cast<int64_t>(model_.verify.size()) - 1)),
-      acceptance_(kFirstAcceptance) {}
+      probe_(std::min(kProbeDrafts, most_)),
+      acceptance_(kFirstAcceptance) {
+  const double loss = model_.verify[static_cast<size_t>(probe_)] + model_.draft * static_cast<double>(probe_ + 1) - 1.0;
+  probe_after_ = std::max(kProbeAfter, static_cast<int64_t>(std::ceil(loss / kProbeShare)));
+}
 
 int64_t AdaptiveDrafts::choose() {
-  int64_t best = 0, largest = 0;
+  int64_t best = 0;
   double best_speed = 0.0;
   for (const int64_t choice : kChoices) {
     if (choice > most_) break;
-    largest = choice;
     const double speed = model_.speed_up(choice, acceptance_);
     if (choice == 0 || speed > best_speed) {
       best = choice;
       best_speed = speed;
     }
   }
-  if (best == 0 && idle_rounds_ == kProbeAfter) best = std::min(kProbeDrafts, largest);
+  if (best_speed <= kLeastGain) best = 0;
+  if (best == 0 && idle_rounds_ == probe_after_) best = probe_;
   idle_rounds_ = best > 0 ? 0 : idle_rounds_ + 1;
   return best;
 }

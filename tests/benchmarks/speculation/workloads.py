@@ -29,11 +29,8 @@ RUNNER = REPOSITORY / "build" / "release" / "runtime_shims" / "cpp" / "bundle-ru
 NEW_TOKENS = 200
 LIMITS = ("--max-dec", "1024", "--max-draft", "8")
 TARGETS = {"fp32": (), "8da8w": ("--quantize", "8da8w")}
-DRAFTS = {
-    "4-bit draft": ("--quantize", "8da4w"),
-    "4-bit draft with a 4-bit head": ("--quantize", "8da4w", "--embedding-bits", "4"),
-}
-"""`export-model --draft self-int4` makes the one that wins."""
+DRAFTS = {"4-bit draft with a 4-bit head": ("--quantize", "8da4w", "--embedding-bits", "4")}
+"""What `export-model --draft self-int4` puts into a bundle."""
 LOOKUP = "C++, auto, prompt lookup"
 LEAST = {
     ("repetitive", LOOKUP): 1.5,

@@ -51,7 +51,7 @@ class AdaptiveDrafts final : public DraftLength {
 
  private:
   SpeedModel model_;
-  int64_t most_;
+  int64_t most_, probe_, probe_after_;
   double acceptance_;
   int64_t idle_rounds_ = 0;
 };
