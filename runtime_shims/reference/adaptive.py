@@ -13,7 +13,8 @@ v and c are measured when a run starts, at the run's number of rows and with nea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -120,29 +121,46 @@ class AdaptiveDrafts:
 
 
 def measure(session: Session, rows: int, draft: Session | None = None) -> SpeedModel:
-    """Time steps of every width that `session` verifies, and a plain step of the `draft` session if there is one.
+    """Time steps of every width that `session` verifies, and plain steps of the `draft` session if there is one.
 
     Both sessions must be without a request, and are left so. Raises UserInputError otherwise.
     """
     width_seconds = _step_seconds(session, rows, session.limits.max_logit_rows)
-    draft_seconds = 0.0 if draft is None else _step_seconds(draft, rows, 1)[0]
+    draft_seconds = 0.0 if draft is None else _draft_seconds(session, draft, rows)
     plain = width_seconds[0]
     return SpeedModel(tuple(seconds / plain for seconds in width_seconds), draft_seconds / plain)
 
 
 def _step_seconds(session: Session, rows: int, widest: int) -> Sequence[float]:
     """Median seconds of steps of 1 to `widest` tokens per row, as far as they fit behind a prompt of one token."""
+    with _scratch(session, rows):
+        widths = [width for width in range(1, widest + 1) if session.can_extend(0, width)]
+        return [median_of(REPEATS, step_timer(session, [[0] * width] * rows)) for width in widths]
+
+
+def _draft_seconds(target: Session, draft: Session, rows: int) -> float:
+    """Median seconds of a plain step of the draft, each behind one of the target.
+
+    What a model finds in the processor's caches is the other's.
+    """
+    with _scratch(target, rows), _scratch(draft, rows):
+        timers = [step_timer(session, [[0]] * rows) for session in (target, draft)]
+        return median_of(REPEATS, lambda: [timer() for timer in timers][-1])
+
+
+@contextmanager
+def _scratch(session: Session, rows: int) -> Iterator[None]:
+    """A request of one token per row, gone afterwards."""
     if session.rows:
         raise UserInputError("a session is measured between requests; finish the one in progress and call end first")
     try:
         session.begin([[0]] * rows, _scratch_source(session, rows))
         session.prefill()
-        widths = [width for width in range(1, widest + 1) if session.can_extend(0, width)]
-        if not widths:
+        if not session.can_extend(0, 1):
             raise UserInputError(
                 f"a bundle of {session.limits.max_dec} positions has no step to measure; export with a larger --max-dec"
             )
-        return [median_of(REPEATS, step_timer(session, [[0] * width] * rows)) for width in widths]
+        yield
     finally:
         session.end()
 

@@ -15,6 +15,13 @@ constexpr double kFirstAcceptance = 0.9, kStride = 0.125, kLeastGain = 1.05, kPr
 constexpr int64_t kProbeAfter = 16, kProbeDrafts = 2;
 constexpr int kWarmUp = 3, kRepeats = 5;
 
+constexpr const char* kInUse = "a session is measured between requests; finish the one in progress and call end first";
+
+Error no_step(const Session& session) {
+  return refusal(ErrorCode::user_input, "a bundle of ", session.limits().max_dec,
+                 " positions has no step to measure; export with a larger --max-dec");
+}
+
 // Seconds of one step, which is taken back.
 Result<double> time_step(Session& session, TokenRows tokens) {
   Watch watch;
@@ -26,9 +33,12 @@ Result<double> time_step(Session& session, TokenRows tokens) {
   return seconds;
 }
 
-Result<double> median_step(Session& session, TokenRows tokens) {
+// Median seconds of a step; `between`, if there is one, takes a step before each of them that is not timed.
+Result<double> median_step(Session& session, TokenRows tokens, Session* between = nullptr) {
   std::array<double, kRepeats> samples{};
   for (int round = -kWarmUp; round < kRepeats; ++round) {
+    if (between != nullptr)
+      if (const Result<double> other = time_step(*between, tokens); !other) return other;
     const Result<double> seconds = time_step(session, tokens);
     if (!seconds) return seconds;
     if (round >= 0) samples[static_cast<size_t>(round)] = *seconds;
@@ -54,9 +64,7 @@ Status begin_scratch(Session& session, int64_t rows) {
 
 // Median seconds of steps of 1 to `widest` tokens per row, as far as they fit behind a prompt of one token.
 Result<std::vector<double>> step_seconds(Session& session, int64_t rows, int64_t widest) {
-  if (session.rows() != 0)
-    return refusal(ErrorCode::user_input,
-                   "a session is measured between requests; finish the one in progress and call end first");
+  if (session.rows() != 0) return refusal(ErrorCode::user_input, kInUse);
   std::vector<double> result;
   if (Status begun = begin_scratch(session, rows); !begun) return begun.error();
   const std::vector<int64_t> tokens(static_cast<size_t>(widest), 0);
@@ -67,10 +75,22 @@ Result<std::vector<double>> step_seconds(Session& session, int64_t rows, int64_t
     result.push_back(*seconds);
   }
   session.end();
-  if (result.empty())
-    return refusal(ErrorCode::user_input, "a bundle of ", session.limits().max_dec,
-                   " positions has no step to measure; export with a larger --max-dec");
+  if (result.empty()) return no_step(session);
   return result;
+}
+
+// Median seconds of a plain step of the draft, each behind one of the target: what a model finds in the processor's caches
+// is the other's.
+Result<double> draft_seconds(Session& target, Session& draft, int64_t rows) {
+  if (draft.rows() != 0) return refusal(ErrorCode::user_input, kInUse);
+  if (Status begun = begin_scratch(target, rows); !begun) return begun.error();
+  if (Status begun = begin_scratch(draft, rows); !begun) return begun.error();
+  if (!draft.can_extend(0, 1)) return no_step(draft);
+  const std::vector<int64_t> token{0};
+  const Result<double> seconds = median_step(draft, std::vector<TokenRow>(static_cast<size_t>(rows), token), &target);
+  target.end();
+  draft.end();
+  return seconds;
 }
 
 }  // namespace
@@ -118,9 +138,9 @@ Result<SpeedModel> measure(Session& session, int64_t rows, Session* draft) {
   SpeedModel model;
   for (const double seconds : *widths) model.verify.push_back(seconds / widths->front());
   if (draft != nullptr) {
-    const auto plain = step_seconds(*draft, rows, 1);
-    if (!plain) return plain.error();
-    model.draft = plain->front() / widths->front();
+    const Result<double> seconds = draft_seconds(session, *draft, rows);
+    if (!seconds) return seconds.error();
+    model.draft = *seconds / widths->front();
   }
   return model;
 }
