@@ -121,8 +121,8 @@ def _time(
     settings.console.print(f"speculation, {name} ...", highlight=False)
     wanted = modes[0].run(prompt, settings.threads)
     found = {mode.name: mode.run(prompt, settings.threads) for mode in modes[1:]}
-    # Drafts that are drawn leave the distribution as it is, and not the tokens of a seed. With activations of 8 bits the
-    # last bit of a sum moves logits by far more, so a draw may fall otherwise in a step of another width.
+    # Drafts that are drawn leave the distribution as it is, and not the tokens of a seed. With activations of 8 bits
+    # the last bit of a sum moves logits by far more, so a draw may fall otherwise in a step of another width.
     free = [mode for mode in found if "--seed" in options and ("draft" in mode or not name.startswith("fp32"))]
     differ = [mode for mode, tokens in found.items() if tokens != wanted and mode not in free]
     for mode in modes:
