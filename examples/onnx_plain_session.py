@@ -18,7 +18,9 @@ import onnxruntime
 
 def generate(bundle: str, prompt: list[int], count: int = 8) -> list[int]:
     """The `count` most likely tokens behind a prompt, which is fed token by token."""
-    session = onnxruntime.InferenceSession(f"{bundle}/decode.onnx", providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # it would warn of every cache that it copies
+    session = onnxruntime.InferenceSession(f"{bundle}/decode.onnx", options, providers=["CPUExecutionProvider"])
     pasts = [value for value in session.get_inputs() if value.name.startswith("past.")]
     caches = {value.name: np.zeros((1, *value.shape[1:]), np.float32) for value in pasts}
     tokens, zero, one = list(prompt), np.zeros((1, 1), np.int64), np.ones(1, np.int64)
@@ -32,4 +34,6 @@ def generate(bundle: str, prompt: list[int], count: int = 8) -> list[int]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: onnx_plain_session.py BUNDLE IDS, a decoder-only ONNX bundle and ids such as 2,818,5279")
     print(*generate(sys.argv[1], [int(token) for token in sys.argv[2].split(",")]), sep=",")

@@ -95,7 +95,8 @@ BackendOption = Annotated[
     typer.Option(
         "--backend",
         metavar="NAME",
-        help=f"{' or '.join(BACKENDS)}; repeat for several programs. Default: {BACKENDS[0]}.",
+        help=f"{' or '.join(BACKENDS)}; repeat for several programs. With onnx all of them have portable attention. "
+        f"Default: {BACKENDS[0]}.",
         rich_help_panel=PROGRAM,
     ),
 ]

@@ -76,12 +76,21 @@ def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.M
 
 
 def _axis_names(model: ir.Model, method: Method) -> dict[str | ir.SymbolicDim, str]:
-    """The tracer's names of the dynamic axes -> the manifest's."""
+    """The tracer's names of the dynamic axes -> the manifest's.
+
+    Caches and results have the batch of the call first. The tracer gives it one name, except where it is at most 2.
+    """
     names: dict[str | ir.SymbolicDim, str] = {}
     for value, tensor in zip(model.graph.inputs, method.inputs, strict=False):
         for dim, axis in zip(value.shape or (), tensor.axes, strict=True):
             if axis.is_dynamic and axis.name is not None and isinstance(dim, ir.SymbolicDim):
                 names[dim] = axis.name
+    batch = method.inputs[0].axes[0]
+    if batch.is_dynamic and batch.name is not None:
+        for value in [*model.graph.inputs, *model.graph.outputs]:
+            first = (value.shape or (None,))[0]
+            if isinstance(first, ir.SymbolicDim):
+                names[first] = batch.name
     return names
 
 

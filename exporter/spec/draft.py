@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,19 +22,22 @@ _ELSEWHERE = {
 }
 
 
-def draft_faults(draft: str | None, quantize: str, max_draft: int | None) -> list[str]:
+def draft_faults(draft: str | None, quantize: str, max_draft: int | None, backends: Collection[str]) -> list[str]:
     """Why `--draft` cannot be had, whatever the model."""
     if draft is None:
         return []
     if draft in _ELSEWHERE:
         return [f"--draft {draft} {_ELSEWHERE[draft]}"]
-    if draft.startswith("self-") and draft != SELF_INT4:
-        return [f"--draft {draft} is not available in this version; use {SELF_INT4}, or the name of a model"]
+    if draft.lower().startswith("self") and draft != SELF_INT4:
+        return [f"--draft {draft} is not available; use {SELF_INT4}, or the name of a model"]
     if not draft.strip():
         return [f"--draft is empty; use {SELF_INT4}, or the name of a model"]
     faults = []
     if max_draft == 0:
         faults.append(f"--draft {draft} drafts nothing with --max-draft 0; raise it or leave --draft out")
+    if draft == SELF_INT4 and "onnx" in backends:
+        fault = f"--draft {draft} needs weights of 4 bits, which --backend onnx does not have; use the name of a model"
+        faults.append(f"{fault}, or leave it out")
     if draft == SELF_INT4 and LINEAR_BITS.get(quantize) == LINEAR_BITS[DRAFT_SCHEME]:
         fault = f"--draft {draft} of a model in 4 bits is the model itself; leave it out, or --quantize another scheme"
         faults.append(fault)

@@ -93,7 +93,7 @@ class Recipe:
         faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS)
         faults += _not_one_of("--dtype", self.dtype, DTYPES)
         faults += self._quantization_faults()
-        return faults + draft_faults(self.draft, self.quantize, self.max_draft)
+        return faults + draft_faults(self.draft, self.quantize, self.max_draft, self.backends)
 
     def _quantization_faults(self) -> list[str]:
         faults = []

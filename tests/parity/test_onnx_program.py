@@ -51,6 +51,17 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "my.bundle"
 
 
+def test_a_program_of_two_rows_runs_one_and_two(tmp_path: Path) -> None:
+    """Of an axis that is 1 or 2 the tracer makes a new symbol for every tensor."""
+    tiny_models.build("llama").save_pretrained(tmp_path / "llama")
+    limits = {"max_batch": 2, "max_dec": 24, "max_draft": 1, "prefill_chunk": 2}
+    export_bundle(Recipe(str(tmp_path / "llama"), backends=("onnx",), **limits), tmp_path / "two.bundle")
+    session = open_session(read_bundle(tmp_path / "two.bundle"))
+    both = [row.tokens for row in generate(session, PROMPTS[:2], max_new_tokens=9)]
+    session.end()
+    assert both[0] == generate(session, PROMPTS[:1], max_new_tokens=9)[0].tokens
+
+
 def test_the_same_prompts_give_the_same_tokens_from_both_programs(both: Path) -> None:
     answers = [
         [row.tokens for row in generate(open_session(read_bundle(both), backend), PROMPTS, max_new_tokens=30)]
