@@ -130,6 +130,7 @@ void print_answers(const std::vector<Answer>& answers, const RunStats& stats, co
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::printf("\n");
   }
+  std::fflush(stdout);  // what follows is about it, and may go to the same place
   for (const Answer& answer : answers)
     if (answer.stop_reason == StopReason::capacity)
       std::fprintf(stderr,
