@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import EXPORT_MODEL, run
+from processes import EXPORT_MODEL, LLAMA_LIMITS, run
 from runtime_doubles import HistoryProgram
 
 from runtime_shims.contract.bundle_reader import Bundle
@@ -16,8 +16,6 @@ from runtime_shims.reference import loading
 from tests.support.letters import letter_tokenizer
 from tests.support.tiny_configs import VOCAB
 from tests.support.tiny_models import build
-
-LIMITS = ("--max-dec", "96", "--max-draft", "2", "--prefill-chunk", "4")
 
 
 def pytest_configure() -> None:
@@ -45,7 +43,7 @@ def llama_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def llama_bundle(llama_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its bundle, written by `export-model` in a process of its own. Copy it before changing it."""
     bundle = tmp_path_factory.mktemp("bundle") / "llama.bundle"
-    arguments = (*LIMITS, "--backend", "portable", "--attention", "portable", "-o", bundle)
+    arguments = (*LLAMA_LIMITS, "--backend", "portable", "--attention", "portable", "-o", bundle)
     done = run(*EXPORT_MODEL, llama_checkpoint, *arguments)
     assert done.returncode == 0, done.stderr
     assert list(bundle.parent.iterdir()) == [bundle]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+LLAMA_LIMITS = ("--max-dec", "96", "--max-draft", "2", "--prefill-chunk", "4")
+"""Of the tiny Llama that the tests export by the command line."""
 EXPORT_MODEL = (sys.executable, "-c", "import sys; from exporter.start import export_model; sys.exit(export_model())")
 RUN_MODEL = (sys.executable, "-c", "import sys; from runtime_shims.start import run_model; sys.exit(run_model())")
 

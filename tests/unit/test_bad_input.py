@@ -87,8 +87,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import LIMITS
-from processes import EXPORT_MODEL, listing, run, small_disk
+from processes import EXPORT_MODEL, LLAMA_LIMITS, listing, run, small_disk
 from safetensors.torch import load_file, save_file
 
 from exporter.cli import main
@@ -216,7 +215,7 @@ def test_weights_that_do_not_fit_are_one_line(llama_checkpoint: Path, place: Pat
     weights["lm_head.weight"] = torch.ones(5, 32)
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
     before = listing(place)
-    done = run(*EXPORT_MODEL, broken, *LIMITS, "-o", place / "never.bundle")
+    done = run(*EXPORT_MODEL, broken, *LLAMA_LIMITS, "-o", place / "never.bundle")
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
     assert line.startswith(f"export-model: {broken}: ")
@@ -230,7 +229,7 @@ def test_a_full_disk_half_way_is_one_line_and_leaves_nothing(llama_checkpoint: P
         "import os, sys; from exporter.cli import main; code = main(sys.argv[1:]);"
         "print('left:', os.listdir(os.path.dirname(sys.argv[-1]))); sys.exit(code)"
     )
-    export = (EXPORT_MODEL[0], "-c", code, llama_checkpoint, *LIMITS, "-o", tmp_path / "never.bundle")
+    export = (EXPORT_MODEL[0], "-c", code, llama_checkpoint, *LLAMA_LIMITS, "-o", tmp_path / "never.bundle")
     done = run(*small_disk(tmp_path, FULL_AT_ONCE), *export)
     *stages, line = done.stderr.splitlines()
     assert done.returncode == 1, done.stderr
@@ -241,7 +240,7 @@ def test_a_full_disk_half_way_is_one_line_and_leaves_nothing(llama_checkpoint: P
 
 
 def test_ctrl_c_while_lowering_leaves_nothing(llama_checkpoint: Path, place: Path) -> None:
-    command = [*EXPORT_MODEL, str(llama_checkpoint), *LIMITS, "--attention", "portable", "-o", "never.bundle"]
+    command = [*EXPORT_MODEL, str(llama_checkpoint), *LLAMA_LIMITS, "--attention", "portable", "-o", "never.bundle"]
     environment = os.environ | {"OMP_NUM_THREADS": "2"}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as p:
         assert p.stderr is not None
