@@ -19,13 +19,13 @@ from exporter.cli_output import (
     print_plan,
     print_recipes,
     print_report,
-    print_version,
     quiet_libraries,
 )
 from exporter.spec.faults import RecipeError
 from exporter.spec.memory import parse_bytes
 from exporter.spec.recipe import Recipe
 from recipes.index import RECIPES
+from runtime_shims.commands.common import print_version
 from runtime_shims.console import run_app
 
 NAME = "export-model"
@@ -88,6 +88,7 @@ def export_model(
     embedding_bits: options.EmbeddingBitsOption = None,
     group_size: options.GroupSizeOption = None,
     dtype: options.DtypeOption = None,
+    index_dtype: options.IndexDtypeOption = None,
     draft: options.DraftOption = None,
     greedy: options.GreedyOption = False,
     output: options.OutputOption = None,
@@ -120,6 +121,7 @@ def export_model(
         embedding_bits=embedding_bits,
         group_size=group_size,
         dtype=dtype,
+        index_dtype=index_dtype,
         draft=draft,
     )
     max_memory_bytes = None if max_memory is None else parse_bytes(max_memory)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from exporter.spec.recipe import ATTENTIONS, BACKENDS, DTYPES
+from exporter.spec.recipe import ATTENTIONS, BACKENDS, DTYPES, INDEX_DTYPES
 
 MODEL, CAPACITY, PROGRAM, OUTPUT = "Model", "Capacity", "Program", "Output"
 
@@ -145,6 +145,16 @@ DtypeOption = Annotated[
         metavar="TYPE",
         help=f"How caches and unquantized matrices are stored: {' or '.join(DTYPES)}; arithmetic is always float32. "
         f"Default: {DTYPES[0]}.",
+        rich_help_panel=PROGRAM,
+    ),
+]
+IndexDtypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--index-dtype",
+        metavar="TYPE",
+        help=f"Type in which ONNX programs take token ids, positions and lengths: {' or '.join(INDEX_DTYPES)}; many "
+        f"accelerators and JavaScript prefer int32. Default: {INDEX_DTYPES[0]}.",
         rich_help_panel=PROGRAM,
     ),
 ]

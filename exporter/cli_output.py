@@ -7,7 +7,6 @@ import logging
 import os
 import time
 import warnings
-from importlib.metadata import version
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +20,6 @@ from exporter.spec.capacity_plan import CapacityPlan
 from recipes.index import RECIPES
 from runtime_shims.commands.common import print_json
 
-DISTRIBUTION = "fixed-capacity"
 _CHATTY = ("torchao", "torch.utils._pytree", "torch.onnx", "transformers", "huggingface_hub")
 
 
@@ -33,13 +31,6 @@ def quiet_libraries() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
-
-
-def print_version(wanted: bool) -> None:
-    """Print the version and stop, if `wanted`."""
-    if wanted:
-        typer.echo(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
-        raise typer.Exit
 
 
 def print_recipes(wanted: bool) -> None:

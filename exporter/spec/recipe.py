@@ -21,6 +21,7 @@ BACKENDS = EXPORT_BACKENDS
 ATTENTIONS = ("fused", "portable")
 QUANTIZATIONS = ("none", *LINEAR_BITS)
 DTYPES = tuple(FLOAT_BITS)
+INDEX_DTYPES = ("int64", "int32")
 
 LARGEST_SIZE = 2**31 - 1
 """Programs hold the sizes of tensors in 32 bits."""
@@ -49,6 +50,7 @@ class Recipe:
         attention: the fused operator or its form in core operators.
         quantize: how the layers' weights are stored, and with `int8-weights-kv` the caches.
         embedding_bits, group_size: of a quantized model: bits of embedding and head, inputs that share a scale.
+        index_dtype: type in which the programs take token ids, positions and lengths.
         dtype: floating-point type in which caches, and matrices that are not quantized, are stored.
         draft: a model whose bundle is put inside, to propose tokens; `self-int4` is this one in 4 bits.
         random_weights, seed: seeded weights instead of a checkpoint.
@@ -69,6 +71,7 @@ class Recipe:
     embedding_bits: int | None = None
     group_size: int | None = None
     dtype: str = "float32"
+    index_dtype: str = "int64"
     draft: str | None = None
     random_weights: bool = False
     seed: int = 0
@@ -92,6 +95,7 @@ class Recipe:
             faults += _not_one_of("--attention", self.attention, ATTENTIONS)
         faults += _not_one_of("--quantize", self.quantize, QUANTIZATIONS)
         faults += _not_one_of("--dtype", self.dtype, DTYPES)
+        faults += self._index_faults()
         faults += self._quantization_faults()
         return faults + draft_faults(self.draft, self.quantize, self.max_draft, self.backends)
 
@@ -132,6 +136,12 @@ class Recipe:
         faults = [fault for backend in self.backends for fault in _not_one_of("--backend", backend, BACKENDS)]
         return faults + (self._onnx_faults() if "onnx" in self.backends else [])
 
+    def _index_faults(self) -> list[str]:
+        """ExecuTorch's kernels take indices of 64 bits."""
+        if self.index_dtype == "int64" or self.backends == ("onnx",):
+            return _not_one_of("--index-dtype", self.index_dtype, INDEX_DTYPES)
+        return [f"--index-dtype {self.index_dtype} needs --backend onnx, and only it; leave it out"]
+
     def _onnx_faults(self) -> list[str]:
         """What ONNX programs, made of standard operators, do not do."""
         if self.attention == "fused":
@@ -170,6 +180,7 @@ class Recipe:
             embedding_bits=None if self.quantize == "none" else self.embedding_bits or EMBEDDING_BITS[0],
             group_size=self._resolved_group(),
             dtype=self.dtype,
+            index_dtype=self.index_dtype,
             draft=self.draft,
         )
         raise_if_any(PlanError, self.model, limit_faults(spec, resolved))

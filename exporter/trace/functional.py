@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
@@ -16,23 +17,28 @@ from exporter.cache.onnx_form import Caches, OnnxSpelling
 from exporter.models.fixed_capacity_model import FixedCapacityModel
 
 from .clean_export import dynamic_axes, export_clean
-from .methods import Axis, Method, MethodInput
+from .methods import Axis, Method, MethodInput, index_dtype
 
 CACHES = "caches"
 """What the tracer's names of cache inputs begin with: the name of the argument."""
 
 
 class FunctionalMethod(nn.Module):
-    """`method(inputs, caches) -> result, written caches`, over the method's own module."""
+    """`method(inputs, caches) -> result, written caches`, over the method's own module.
+
+    Indices come and go in the plan's type; the module computes in int64.
+    """
 
     def __init__(self, name: str, method: nn.Module) -> None:
         super().__init__()
         self.method = method
+        self.index = index_dtype(method.root.plan)
         self.taken, self.written = layers_taken(name, method), layers_written(name, method)
 
     def forward(self, inputs: tuple[Tensor, ...], caches: tuple[Caches, ...]) -> tuple[Tensor, tuple[Caches, ...]]:
         with self.method.root.spelling.given(self.taken, caches) as held:
-            result = self.method(*inputs)
+            result = self.method(*_indices(inputs, torch.int64))
+        (result,) = _indices((result,), self.index)
         return result, tuple(held[layer] for layer in self.written)
 
 
@@ -41,17 +47,23 @@ class StatefulMethod(nn.Module):
 
     def __init__(self, program: ExportedProgram, name: str, method: nn.Module) -> None:
         super().__init__()
-        self.program = program.module()
+        self.program, self.index = program.module(), index_dtype(method.root.plan)
         self.taken, self.written = layers_taken(name, method), layers_written(name, method)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         rows = inputs[0].shape[0]
         caches = tuple((layer.key_cache[:rows], layer.value_cache[:rows]) for layer in self.taken)
-        result, written = self.program(inputs, caches)
+        result, written = self.program(_indices(inputs, self.index), caches)
         for layer, (keys, values) in zip(self.written, written, strict=True):
             layer.key_cache[:rows].copy_(keys)
             layer.value_cache[:rows].copy_(values)
+        (result,) = _indices((result,), torch.int64)
         return result
+
+
+def _indices(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Tensors of integers in another type of integers, others as they are."""
+    return tuple(tensor if tensor.is_floating_point() else tensor.to(dtype) for tensor in tensors)
 
 
 def has_functional_caches(method: nn.Module | None) -> TypeGuard[nn.Module]:

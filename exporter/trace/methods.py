@@ -57,21 +57,26 @@ class Method:
 
 def program_methods(plan: CapacityPlan, front_end: FrontEnd | None = None) -> tuple[Method, ...]:
     """The methods of a program for this plan, in the order they are exported; `features` where there is a front end."""
-    rows = Axis("b", plan.max_batch)
+    rows, index = Axis("b", plan.max_batch), index_dtype(plan)
     decode_inputs = [
-        MethodInput("tokens", torch.int64, (rows, Axis("t", plan.max_step))),
-        MethodInput("positions", torch.int64, (rows,)),
-        MethodInput("step_lengths", torch.int64, (rows,)),
-        MethodInput("logit_rows", torch.int64, (rows, Axis("r", plan.max_logit_rows))),
+        MethodInput("tokens", index, (rows, Axis("t", plan.max_step))),
+        MethodInput("positions", index, (rows,)),
+        MethodInput("step_lengths", index, (rows,)),
+        MethodInput("logit_rows", index, (rows, Axis("r", plan.max_logit_rows))),
     ]
     logits = MethodInput("logits", torch.float32, (rows, Axis("r", plan.max_logit_rows), Axis(None, plan.vocab_size)))
     if plan.kind == "decoder_only":
         return (Method("decode", tuple(decode_inputs), logits),)
-    enc_lengths = MethodInput("enc_lengths", torch.int64, (rows,))
-    written = MethodInput("written_lengths", torch.int64, (rows,))
+    enc_lengths = MethodInput("enc_lengths", index, (rows,))
+    written = MethodInput("written_lengths", index, (rows,))
     encode = Method("encode", (_source(plan, rows), enc_lengths), written)
     decode = Method("decode", (*decode_inputs, enc_lengths), logits)
     return (encode, decode) if front_end is None else (_features(plan, front_end, rows), encode, decode)
+
+
+def index_dtype(plan: CapacityPlan) -> torch.dtype:
+    """The type in which the methods take token ids, positions and lengths; the modules themselves take int64."""
+    return getattr(torch, plan.recipe.index_dtype)
 
 
 def _features(plan: CapacityPlan, front_end: FrontEnd, rows: Axis) -> Method:
@@ -81,5 +86,5 @@ def _features(plan: CapacityPlan, front_end: FrontEnd, rows: Axis) -> Method:
 
 def _source(plan: CapacityPlan, rows: Axis) -> MethodInput:
     if plan.source_shape is None:
-        return MethodInput("input_ids", torch.int64, (rows, Axis("e", plan.max_enc or 1)))
+        return MethodInput("input_ids", index_dtype(plan), (rows, Axis("e", plan.max_enc or 1)))
     return MethodInput("input_features", torch.float32, (rows, *(Axis(None, size) for size in plan.source_shape)))

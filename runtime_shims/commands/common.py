@@ -15,6 +15,7 @@ from runtime_shims.contract.bundle_reader import Bundle
 if TYPE_CHECKING:
     from runtime_shims.reference.session import Session
 
+DISTRIBUTION = "fixed-capacity"
 MOST_THREADS = 1024
 BundleArgument = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="Directory that export-model wrote.", show_default=False)
@@ -66,6 +67,15 @@ def start_session(bundle: Bundle, backend: str | None, threads: int | None) -> S
 
     torch.set_num_threads(1)
     return open_session(bundle, backend, threads)
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and stop, if `wanted`."""
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
+        raise typer.Exit
 
 
 def print_json(data: object) -> None:

@@ -50,7 +50,7 @@ def report(manifest: Manifest, draft: Manifest | None = None) -> list[Renderable
         inspect_summary.heading(manifest),
         inspect_summary.capacities(manifest),
         inspect_memory.caches(manifest),
-        inspect_memory.memory_map(manifest),
+        inspect_memory.memory_map(manifest, draft),
         inspect_program.programs(manifest),
         *([] if draft is None else [inspect_summary.own_draft(manifest, draft)]),
         inspect_summary.token_rules(manifest),

@@ -36,8 +36,8 @@ def caches(manifest: Manifest) -> Group:
     return titled("Caches", table)
 
 
-def memory_map(manifest: Manifest) -> Group:
-    """Weights, caches by kind and activations as bars of their share."""
+def memory_map(manifest: Manifest, draft: Manifest | None = None) -> Group:
+    """Weights, caches by kind, activations, and what the model inside the bundle takes, as bars of their share."""
     memory = manifest.memory
     parts = [("weights", memory.weights_bytes)]
     for kind in ("full", "sliding", "cross"):
@@ -45,12 +45,16 @@ def memory_map(manifest: Manifest) -> Group:
         if size:
             parts.append((f"caches, {kind}", size))
     parts.append(("activations", memory.activation_bytes))
+    planned = memory.planned_bytes
+    if draft is not None:
+        parts += [("draft, weights", draft.memory.weights_bytes), ("draft, planned", draft.memory.planned_bytes)]
+        planned += draft.memory.planned_bytes
     total = sum(size for _, size in parts)
     table = new_table(["", ">size", ">share", ""])
     for name, size in parts:
         share = size / total if total else 0.0
         table.add_row(name, format_bytes(size), f"{share:.0%}", Bar(1.0, 0.0, share, width=BAR_COLUMNS))
-    title = f"Memory: {format_bytes(total)}, {format_bytes(memory.planned_bytes)} of it planned at export"
+    title = f"Memory: {format_bytes(total)}, {format_bytes(planned)} of it planned at export"
     return titled(title, table, Text(memory.note, "dim"))
 
 

@@ -22,6 +22,7 @@ from runtime_shims.contract.formatting import format_bytes
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from runtime_shims.contract.manifest import ProgramEntry
     from runtime_shims.reference.golden import Golden
     from runtime_shims.reference.golden_features import FeaturesResult
     from runtime_shims.reference.replay import ReplayResult
@@ -49,7 +50,7 @@ def verify(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Check every hash, then replay the golden requests on every program (or on one: --backend)."""
+    """Check every hash and the form of ONNX graphs, then replay the golden requests on every program (or --backend)."""
     opened = read_bundle(bundle, check_hashes=True)
     rungs = _rungs(opened, backend, threads)
     if (draft := opened.draft()) is not None:
@@ -98,8 +99,19 @@ def _program_rungs(bundle: Bundle, backend: str | None, threads: int | None) -> 
     entries = bundle.manifest.programs if backend is None else (bundle.program(backend),)
     rungs: list[Rung] = []
     for entry in entries:
+        if entry.format == "onnx":
+            rungs.append(_graphs_rung(bundle, entry))
         rungs += _replay_rungs(bundle, entry.backend, threads, golden)
     return rungs
+
+
+def _graphs_rung(bundle: Bundle, entry: ProgramEntry) -> Rung:
+    from runtime_shims.reference.onnx_graphs import graph_fault, program_graphs
+
+    paths = program_graphs(bundle, entry)
+    faults = [f"{path.name}: {fault}" for path in paths if (fault := graph_fault(path)) is not None]
+    detail = f"{', '.join(path.name for path in paths)}: ONNX's checker, every shape inferred"
+    return Rung(entry.backend, "graphs", not faults, "; ".join(faults) or detail)
 
 
 def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Golden) -> list[Rung]:

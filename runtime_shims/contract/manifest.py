@@ -40,6 +40,7 @@ Attention = Literal["fused", "portable"]
 EXPORT_BACKENDS = ("xnnpack", "portable", "onnx")
 """What export-model writes programs for."""
 Backend = Annotated[str, OneOf(EXPORT_BACKENDS)]
+IndexType = Annotated[str, OneOf(("int64", "int32"))]
 FloatType = Annotated[str, OneOf(("float32", "float16", "bfloat16"))]
 CacheType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int8"))]
 TensorType = Annotated[str, OneOf(("float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"))]
@@ -63,7 +64,8 @@ class Source:
 class ResolvedRecipe:
     """The export options with every default filled in. `max_enc` is null for decoder-only models.
 
-    `draft` is null, `self-int4`, or the model whose bundle lies in `draft`.
+    `index_dtype` is the type of token ids, positions and lengths, as the programs take them. `draft` is null,
+    `self-int4`, or the model whose bundle lies in `draft`.
     """
 
     model: Name
@@ -78,6 +80,7 @@ class ResolvedRecipe:
     embedding_bits: Size | None
     group_size: Size | None
     dtype: FloatType
+    index_dtype: IndexType
     draft: Name | None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runtime_shims.contract.manifest import Dim, Limits, Manifest, MethodEntry, ProgramEntry, TensorEntry
+    from runtime_shims.contract.manifest import Dim, Manifest, MethodEntry, ProgramEntry, TensorEntry
 
 FEATURES = "features"
 """The method that makes the encoder's input from a waveform; a program may do without."""
@@ -75,18 +75,19 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
     step = ExpectedDim(1, limits.max_step, "limits.max_step")
     logit_rows = ExpectedDim(1, limits.max_logit_rows, "limits.max_logit_rows")
     words = ExpectedDim(manifest.tokens.vocab_size, manifest.tokens.vocab_size, "tokens.vocab_size")
-    lengths = ExpectedTensor("enc_lengths", "int64", (rows,))
+    index = manifest.recipe.index_dtype
+    lengths = ExpectedTensor("enc_lengths", index, (rows,))
     inputs = (
-        ExpectedTensor("tokens", "int64", (rows, step)),
-        ExpectedTensor("positions", "int64", (rows,)),
-        ExpectedTensor("step_lengths", "int64", (rows,)),
-        ExpectedTensor("logit_rows", "int64", (rows, logit_rows)),
+        ExpectedTensor("tokens", index, (rows, step)),
+        ExpectedTensor("positions", index, (rows,)),
+        ExpectedTensor("step_lengths", index, (rows,)),
+        ExpectedTensor("logit_rows", index, (rows, logit_rows)),
     )
     logits = ExpectedTensor("logits", "float32", (rows, logit_rows, words))
     if manifest.kind == "decoder_only":
         return (ExpectedMethod("decode", inputs, (logits,)),)
-    written = ExpectedTensor(None, "int64", (rows,))
-    source = _source(manifest.kind, limits, rows)
+    written = ExpectedTensor(None, index, (rows,))
+    source = _source(manifest, rows)
     encode = ExpectedMethod("encode", (source, lengths), (written,))
     decode = ExpectedMethod("decode", (*inputs, lengths), (logits,))
     if manifest.speech is None:
@@ -96,12 +97,14 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
     return (ExpectedMethod(FEATURES, (waveform,), (replace(source, name="features"),)), encode, decode)
 
 
-def _source(kind: str, limits: Limits, rows: ExpectedDim) -> ExpectedTensor:
+def _source(manifest: Manifest, rows: ExpectedDim) -> ExpectedTensor:
     """The encoder's input; a limit that is missing is a fault of the kind and bounds nothing here."""
-    if kind == "speech_seq2seq":
+    limits = manifest.limits
+    if manifest.kind == "speech_seq2seq":
         shape = (ExpectedDim(size, size, "limits.source_shape") for size in limits.source_shape or ())
         return ExpectedTensor(None, "float32", (rows, *shape))
-    return ExpectedTensor(None, "int64", (rows, ExpectedDim(1, limits.max_enc or 1, "limits.max_enc")))
+    places = ExpectedDim(1, limits.max_enc or 1, "limits.max_enc")
+    return ExpectedTensor(None, manifest.recipe.index_dtype, (rows, places))
 
 
 def repeated(path: str, values: Iterable[Hashable]) -> list[str]:

@@ -30,7 +30,7 @@ def load_program(bundle: Bundle, entry: ProgramEntry, threads: int | None = None
 def runtime_threads(entry: ProgramEntry, asked: int | None) -> int:
     """How many threads a program loaded with `asked` threads runs on."""
     if entry.format == "onnx":
-        from runtime_shims.reference.onnx_program import checked_threads
+        from runtime_shims.reference.onnx_sessions import checked_threads
 
         return checked_threads(asked)
     from runtime_shims.reference import executorch_program

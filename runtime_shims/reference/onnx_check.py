@@ -15,7 +15,13 @@ from runtime_shims.contract.cache_types import tail_elements
 from runtime_shims.contract.manifest import CacheEntry, Manifest, MethodEntry, ProgramEntry
 from runtime_shims.contract.onnx_names import past_names, present_names, read_caches, written_caches
 
-_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)", "float16": "tensor(float16)", "int8": "tensor(int8)"}
+_TYPES = {
+    "float32": "tensor(float)",
+    "float16": "tensor(float16)",
+    "int8": "tensor(int8)",
+    "int64": "tensor(int64)",
+    "int32": "tensor(int32)",
+}
 Sizes = tuple[int | str, ...]
 
 

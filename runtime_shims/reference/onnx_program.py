@@ -10,8 +10,6 @@ V vocabulary.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -21,33 +19,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from runtime_shims.contract.bundle_reader import REPAIR, Bundle
+from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.cache_types import tail_elements
-from runtime_shims.contract.errors import (
-    BundleCorrupt,
-    FixedCapacityError,
-    ManifestInvalid,
-    UnsupportedSetting,
-    UserInputError,
+from runtime_shims.contract.errors import FixedCapacityError, ManifestInvalid, UserInputError
+from runtime_shims.contract.manifest import (
+    EDITED,
+    MANIFEST_NAME,
+    CacheEntry,
+    Manifest,
+    MethodEntry,
+    ProgramEntry,
+    TensorEntry,
 )
-from runtime_shims.contract.manifest import EDITED, MANIFEST_NAME, CacheEntry, Manifest, MethodEntry, ProgramEntry
-from runtime_shims.contract.onnx_names import (
-    RUNTIME,
-    method_path,
-    past_names,
-    present_names,
-    read_caches,
-    written_caches,
-)
-from runtime_shims.reference.native_stderr import captured_native_stderr
+from runtime_shims.contract.onnx_names import method_path, past_names, present_names, read_caches, written_caches
 from runtime_shims.reference.onnx_check import StatedTensor, method_faults, planned_faults
+from runtime_shims.reference.onnx_sessions import checked_threads, load_session, one_line
 from runtime_shims.reference.program import StepInputs
-
-_SILENT = 4
-"""The runtime's level of messages that says fatal ones only: its errors are exceptions."""
-_CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_TOO_NEW = re.compile(r"Opset \d+ is under development|Unsupported model IR version.*|Could not find an impl.*")
-"""What the runtime says of a graph in operators, or a format, that it does not know."""
 
 
 class OnnxProgram:
@@ -65,12 +52,11 @@ class OnnxProgram:
         limits, words = self._limits, bundle.manifest.tokens.vocab_size
         self._logits = torch.zeros(limits.max_batch * limits.max_logit_rows * words)
         self._words = words
-        runtime = load_runtime()
         self._methods: dict[str, _Method] = {}
         faults = planned_faults(bundle.manifest, entry)
         for method in entry.methods:
             path = bundle.file(method_path(entry.file, method.name))
-            session = _load(runtime, path, self.threads)
+            session = load_session(path, self.threads)
             faults += _faults(bundle.manifest, entry, method, session)
             self._methods[method.name] = _Method(path, session, method, bundle.manifest.caches, self._caches)
         if faults:
@@ -86,7 +72,9 @@ class OnnxProgram:
 
     def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
         """Fill the cross caches; see Program.encode."""
-        self._method("encode").run((source, enc_lengths), torch.empty_like(enc_lengths))
+        encode = self._method("encode")
+        written = torch.empty_like(enc_lengths, dtype=_type(encode.entry.outputs[0]))
+        encode.run((source, enc_lengths), written)
 
     def decode(self, inputs: StepInputs) -> Tensor:
         """Run one step; see Program.decode. The logits are this program's memory."""
@@ -126,7 +114,7 @@ class _Method:
 
     def run(self, inputs: Sequence[Tensor], output: Tensor) -> None:
         """Run the method; its result is written to `output`, which is contiguous."""
-        inputs = [tensor.contiguous() for tensor in inputs]
+        inputs = [tensor.to(_type(entry)).contiguous() for entry, tensor in zip(self.entry.inputs, inputs, strict=True)]
         binding = self._binding(len(inputs[0]))
         for tensor_entry, tensor in zip(self.entry.inputs, inputs, strict=True):
             bind(binding.bind_input, tensor_entry.name, tensor)
@@ -149,6 +137,11 @@ class _Method:
                 bind(binding.bind_output, name, cache[:rows])
             self._bindings[rows] = binding
         return self._bindings[rows]
+
+
+def _type(entry: TensorEntry) -> torch.dtype:
+    """The type in which a program takes or gives a tensor; a session has integers in int64."""
+    return getattr(torch, entry.dtype)
 
 
 def bind(method: Any, name: str, tensor: Tensor) -> None:
@@ -174,36 +167,6 @@ def _of(entries: Sequence[CacheEntry], memory: dict[str, Tensor]) -> list[Tensor
     return [memory[name] for name in past_names(entries)]
 
 
-def load_runtime() -> Any:
-    """The module `onnxruntime`, silenced. Raises UnsupportedSetting when it is not installed."""
-    try:
-        with captured_native_stderr():
-            import onnxruntime
-    except ImportError as error:
-        raise UnsupportedSetting(
-            f"onnxruntime is not installed ({error}), so ONNX programs cannot run; install fixed-capacity[onnx]"
-        ) from None
-    onnxruntime.set_default_logger_severity(_SILENT)
-    return onnxruntime
-
-
-def _load(runtime: Any, path: Path, threads: int) -> Any:
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = _SILENT
-    try:
-        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the runtime's errors have no base class of their own
-        cause = one_line(error)
-        too_new = _TOO_NEW.search(cause)
-        if too_new is not None:
-            raise UnsupportedSetting(
-                f"{path.name} needs more than onnxruntime {runtime.__version__} knows ({too_new[0]}); "
-                f"install onnxruntime {RUNTIME} or later"
-            ) from None
-        raise BundleCorrupt(path.name, [f"ONNX Runtime cannot load it ({cause})"], REPAIR) from None
-
-
 def _faults(manifest: Manifest, entry: ProgramEntry, method: MethodEntry, session: Any) -> list[str]:
     inputs, outputs = map(_stated, (session.get_inputs(), session.get_outputs()))
     place = f"programs[{manifest.programs.index(entry)}]"
@@ -213,18 +176,3 @@ def _faults(manifest: Manifest, entry: ProgramEntry, method: MethodEntry, sessio
 def _stated(arguments: Any) -> tuple[StatedTensor, ...]:
     """Inputs or outputs of a session; a dynamic size is a name."""
     return tuple(StatedTensor(argument.name, argument.type, tuple(argument.shape)) for argument in arguments)
-
-
-def one_line(error: Exception) -> str:
-    """What the runtime says, without its error code and line breaks."""
-    return _CODE.sub("", " ".join(str(error).split()))
-
-
-def checked_threads(count: int | None) -> int:
-    """Threads of a session; one per core of this process when None. Raises UserInputError for a count below 1."""
-    if count is None:
-        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-        return len(cores)
-    if count < 1:
-        raise UserInputError(f"--threads must be at least 1, got {count}")
-    return count

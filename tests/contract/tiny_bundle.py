@@ -96,6 +96,7 @@ def tiny_manifest() -> Manifest:
             embedding_bits=None,
             group_size=None,
             dtype="float32",
+            index_dtype="int64",
             draft=None,
         ),
         limits=Limits(MAX_BATCH, None, MAX_DEC, MAX_DRAFT, CHUNK, MAX_DRAFT + 1, None),

@@ -19,7 +19,7 @@ from exporter.spec.recipe import Recipe
 from exporter.verify.parity import ModuleProgram, rungs_of
 from runtime_shims.cli import main
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
-from runtime_shims.reference import onnx_program
+from runtime_shims.reference import onnx_sessions
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.golden import read_golden
 from runtime_shims.reference.loading import open_session
@@ -148,7 +148,7 @@ def test_steps_take_no_memory_for_caches(lowered: Lowered, apart: bool, monkeypa
     """800 rows: each of four caches has 40 MB. Fresh memory for one would be seen in the process, and in a warning."""
     rows = 800
     bundle = many_rows(lowered.bundle, rows)
-    monkeypatch.setattr(onnx_program, "_SILENT", WARNING)
+    monkeypatch.setattr(onnx_sessions, "_SILENT", WARNING)
     with captured_native_stderr() as printed:
         program = OnnxProgram(bundle, bundle.program(), 1)
         program.reset()  # every page is in memory before anything is measured
@@ -217,3 +217,23 @@ def test_graphs_hold_standard_operators_and_no_path_of_this_machine(lowered: Low
         data = path.read_bytes()
         assert str(Path(__file__).parents[2]).encode() not in data
         assert b"site-packages" not in data
+
+
+# Types of indices
+
+
+def test_indices_of_32_bits_are_taken_and_change_no_token(tmp_path: Path) -> None:
+    """Token ids, positions and lengths of both methods; the session goes on in 64 bits."""
+    tiny_models.build("t5").save_pretrained(tmp_path / "t5")
+    limits = {"max_batch": 4, "max_enc": 12, "max_dec": 24, "max_draft": 2, "prefill_chunk": 3, "backends": ("onnx",)}
+    sources = [PROMPTS[0], PROMPTS[2]]
+    answers = []
+    for index_dtype in ("int64", "int32"):
+        path = tmp_path / f"{index_dtype}.bundle"
+        export_bundle(Recipe(str(tmp_path / "t5"), index_dtype=index_dtype, **limits), path, greedy=True)
+        bundle = read_bundle(path)
+        methods = bundle.program().methods
+        tensors = [tensor for method in methods for tensor in (*method.inputs, *method.outputs)]
+        assert {tensor.dtype for tensor in tensors if tensor.name != "logits"} == {index_dtype}
+        answers.append([row.tokens for row in generate(open_session(bundle), [[0], [0]], sources, max_new_tokens=12)])
+    assert answers[0] == answers[1]

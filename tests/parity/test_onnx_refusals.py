@@ -18,6 +18,7 @@ from exporter.planned import plan_export
 from exporter.spec.faults import SpecError
 from exporter.spec.recipe import Recipe
 from exporter.trace.functional_checks import cache_inputs, functional_faults
+from runtime_shims.commands.verify import _graphs_rung
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.contract.errors import BundleCorrupt, ManifestInvalid, UnsupportedSetting, UserInputError
 from runtime_shims.contract.manifest import Manifest
@@ -159,7 +160,7 @@ def test_no_threads_are_refused(lowered: Lowered) -> None:
 
 
 def test_the_checker_refuses_a_graph_whose_shapes_contradict_each_other(tmp_path: Path) -> None:
-    """The control of the check at every export: shapes are inferred, not only the form of the file read."""
+    """The control of the check at every export and in `verify`: shapes are inferred, not only the file's form read."""
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("Transpose", ["a"], ["b"], perm=[1, 0])],
@@ -187,3 +188,20 @@ def test_a_graph_that_reads_a_cache_apart_from_its_write_or_keeps_it_is_refused(
     assert faults[0].startswith("reads the cache caches_0_0 through aten.neg.default, what a runtime that writes")
     assert faults[1] == "does not return the cache caches_0_1 that it writes"
     assert len(faults) == 3  # and the output, which is a read
+
+
+@on(LLAMA_ONNX)
+def test_verify_refuses_a_graph_that_states_a_false_shape(lowered: Lowered, tmp_path: Path) -> None:
+    root = copied(lowered, tmp_path / "my.bundle")
+    bundle = read_bundle(root)
+    assert _graphs_rung(bundle, bundle.program()).passed
+    rewrite(root, widen_a_cache)
+    rung = _graphs_rung(bundle, bundle.program())
+    assert rung.passed is False
+    assert rung.detail.startswith("decode.onnx: ")
+    assert "\n" not in rung.detail
+
+
+def widen_a_cache(model: onnx.ModelProto) -> None:
+    """State that a cache comes back with one slot more."""
+    model.graph.output[1].type.tensor_type.shape.dim[2].dim_value += 1

@@ -78,7 +78,8 @@ def make_manifest(shape: BundleShape) -> Manifest:
     recipe = ResolvedRecipe(
         model="tiny", max_batch=shape.max_batch, max_enc=max_enc, max_dec=shape.max_dec,
         max_draft=shape.max_draft, prefill_chunk=shape.prefill_chunk, backends=shape.backends,
-        attention="portable", quantize="none", embedding_bits=None, group_size=None, dtype="float32", draft=None,
+        attention="portable", quantize="none", embedding_bits=None, group_size=None, dtype="float32",
+        index_dtype="int64", draft=None,
     )  # fmt: skip
     limits = Limits(
         shape.max_batch, max_enc, shape.max_dec, shape.max_draft, max_step, shape.max_draft + 1,

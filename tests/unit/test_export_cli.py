@@ -36,6 +36,7 @@ OPTIONS = {
     "--embedding-bits",
     "--group-size",
     "--dtype",
+    "--index-dtype",
     "--draft",
     "--greedy",
     "--output -o",

@@ -60,6 +60,14 @@ def test_all_wrong_values_are_listed_at_once() -> None:
             {"dtype": "float16", "attention": "portable"},
             "--dtype float16 needs our operators; use --attention fused or leave it out",
         ),
+        (
+            {"index_dtype": "int32"},
+            "--index-dtype int32 needs --backend onnx, and only it; leave it out",
+        ),
+        (
+            {"index_dtype": "int16", "backends": ("onnx",)},
+            "--index-dtype int16 is unknown; available: int64, int32",
+        ),
         ({"dtype": "bfloat16"}, "--dtype bfloat16 is unknown; available: float32, float16"),
         ({"group_size": 64}, "--group-size 64 needs a quantized model; add --quantize 8da8w or leave it out"),
         (
@@ -134,6 +142,7 @@ def test_resolving_keeps_what_was_asked_for_and_decides_the_rest() -> None:
         embedding_bits=None,
         group_size=None,
         dtype="float32",
+        index_dtype="int64",
         draft=None,
     )
 

@@ -299,6 +299,11 @@ def test_help_needs_no_torch() -> None:
     assert done.returncode == 0
 
 
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("fixed-capacity ")
+
+
 def test_no_command_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "generate" in capsys.readouterr().out

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from runtime_doubles import BundleShape, HistoryProgram, write_bundle
+from rich.console import Console
+from runtime_doubles import BundleShape, HistoryProgram, make_manifest, write_bundle
 from test_run_model_cli import golden, run
 
-from runtime_shims.commands.inspect_memory import group_caches
+from runtime_shims.commands.inspect_memory import group_caches, memory_map
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, UserInputError
+from runtime_shims.contract.formatting import format_bytes
 from runtime_shims.reference.golden import read_golden
 from runtime_shims.reference.replay import seeded_features
 
@@ -139,6 +141,16 @@ def test_inspect_draws_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ):
         assert part in drawn
     assert max(map(len, drawn.splitlines())) <= 110
+
+
+def test_inspect_counts_the_model_inside_the_bundle(capsys: pytest.CaptureFixture[str]) -> None:
+    target, draft = make_manifest(BundleShape()), make_manifest(BundleShape())
+    taken = [memory.weights_bytes + memory.planned_bytes for memory in (target.memory, draft.memory)]
+    console = Console(width=100)
+    console.print(memory_map(target), memory_map(target, draft))
+    alone, together = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Memory: "))
+    assert f"Memory: {format_bytes(taken[0])}, " in alone
+    assert f"Memory: {format_bytes(sum(taken))}, " in together
 
 
 def test_inspect_prints_the_manifest_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

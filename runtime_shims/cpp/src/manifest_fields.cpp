@@ -46,6 +46,7 @@ constexpr ChoiceType<2> kAttention{{"fused", "portable"}};
 constexpr ChoiceType<3> kBackend{{"xnnpack", "portable", "onnx"}};
 constexpr ChoiceType<2> kFormat{{"executorch", "onnx"}};
 constexpr ChoiceType<6> kRole{{"program", "tokenizer", "golden", "preprocessor", "config", "draft"}};
+constexpr ChoiceType<2> kIndexType{{"int64", "int32"}};
 constexpr ChoiceType<3> kFloatType{{"float32", "float16", "bfloat16"}};
 constexpr ChoiceType<4> kCacheType{{"float32", "float16", "bfloat16", "int8"}};
 constexpr ChoiceType<7> kTensorType{{"float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}};
@@ -81,6 +82,7 @@ static Fields fields_of(ResolvedRecipe& to) {
           field("embedding_bits", kSize, to.embedding_bits),
           field("group_size", kSize, to.group_size),
           field("dtype", kFloatType, to.dtype),
+          field("index_dtype", kIndexType, to.index_dtype),
           field("draft", kName, to.draft)};
 }
 

@@ -33,7 +33,7 @@ struct ExpectedMethod {
 ExpectedTensor expected_source(const Manifest& manifest, const ExpectedDim& rows) {
   const Limits& limits = manifest.limits;
   if (manifest.kind != ModelKind::speech_seq2seq)
-    return {std::nullopt, "int64", {rows, {1, limits.max_enc.value_or(1), "limits.max_enc"}}};
+    return {std::nullopt, manifest.recipe.index_dtype, {rows, {1, limits.max_enc.value_or(1), "limits.max_enc"}}};
   ExpectedTensor features{std::nullopt, "float32", {rows}};
   for (const int64_t size : limits.source_shape.value_or(std::vector<int64_t>{}))
     features.dims.push_back({size, size, "limits.source_shape"});
@@ -52,16 +52,17 @@ std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   const ExpectedDim step{1, limits.max_step, "limits.max_step"};
   const ExpectedDim logit_rows{1, limits.max_logit_rows, "limits.max_logit_rows"};
   const ExpectedDim words_dim{vocab_size, vocab_size, "tokens.vocab_size"};
-  const ExpectedTensor lengths{"enc_lengths", "int64", {rows}};
+  const std::string& index = manifest.recipe.index_dtype;
+  const ExpectedTensor lengths{"enc_lengths", index, {rows}};
   ExpectedMethod decode{"decode",
-                        {{"tokens", "int64", {rows, step}},
-                         {"positions", "int64", {rows}},
-                         {"step_lengths", "int64", {rows}},
-                         {"logit_rows", "int64", {rows, logit_rows}}},
+                        {{"tokens", index, {rows, step}},
+                         {"positions", index, {rows}},
+                         {"step_lengths", index, {rows}},
+                         {"logit_rows", index, {rows, logit_rows}}},
                         {{"logits", "float32", {rows, logit_rows, words_dim}}}};
   if (manifest.kind == ModelKind::decoder_only) return {decode};
   decode.inputs.push_back(lengths);
-  const ExpectedTensor written{std::nullopt, "int64", {rows}};
+  const ExpectedTensor written{std::nullopt, index, {rows}};
   ExpectedTensor source = expected_source(manifest, rows);
   const ExpectedMethod encode{"encode", {source, lengths}, {written}};
   if (!manifest.speech) return {encode, decode};

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 
 from runtime_shims.contract.bundle_reader import read_bundle
-from runtime_shims.reference.executorch_program import set_runtime_threads
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.session import Session
 from tests.benchmarks.harness.greedy import GreedyRival
@@ -33,8 +32,7 @@ class BundleModel:
 def open_job_session(job: Job) -> Session:
     """A session with the job's threads; PyTorch's own pool would fight for the cores."""
     torch.set_num_threads(1)
-    set_runtime_threads(job.threads)
-    return open_session(read_bundle(Path(job.model), check_hashes=False))
+    return open_session(read_bundle(Path(job.model), check_hashes=False), threads=job.threads)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.benchmarks.harness.bandwidth import PROBE
-from tests.benchmarks.harness.bundles import VARIANTS, BundleShelf, Variant, cache_elements, recipe_sha256
+from tests.benchmarks.harness.bundles import (
+    ONNX_VARIANTS,
+    VARIANTS,
+    BundleShelf,
+    Variant,
+    cache_elements,
+    recipe_sha256,
+)
 from tests.benchmarks.harness.checkpoints import dense_checkpoint, packaged_gguf
 from tests.benchmarks.harness.contest import Conditions, contest
 from tests.benchmarks.harness.job import Job
@@ -107,7 +114,7 @@ def _entries(workload: Workload, settings: Settings, report: Report) -> list[Ent
         return prepare
 
     entries = [Entry(Rival(REFERENCE, "fp32", "decode.eager"), lambda: plain)]
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, *ONNX_VARIANTS):
         rival = Rival(OURS, variant.name, "decode.ours", exact=variant.exact)
         entries.append(Entry(rival, ours(variant)))
     if workload.rows == 1:

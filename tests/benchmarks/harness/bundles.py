@@ -38,6 +38,10 @@ VARIANTS = (
 )
 
 
+ONNX_VARIANTS = (Variant("onnx-fp32", ("--backend", "onnx"), exact=True),)
+"""The same capacities for ONNX Runtime."""
+
+
 class BundleShelf:
     """Bundles below a directory, each made at first use.
 

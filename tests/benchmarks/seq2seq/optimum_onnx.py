@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import torch
 from optimum.onnxruntime import ORTModelForSeq2SeqLM
+from transformers import StoppingCriteria, StoppingCriteriaList
 
 from tests.benchmarks.harness.job import Answer, Job
 from tests.benchmarks.harness.serve import serve, timed
 
 
-class FirstToken:
-    """A streamer that notes when the first new token came; the first call brings the start token."""
+class FirstToken(StoppingCriteria):
+    """Stops nothing; notes when the first new token of every row was there."""
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.first = 0.0
+        self.first: float | None = None
 
-    def put(self, value: torch.Tensor) -> None:
-        self.calls += 1
-        if self.calls == 2:
-            self.first = time.perf_counter()
-
-    def end(self) -> None:
-        pass
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        self.first = self.first or time.perf_counter()
+        return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
 class OptimumOnnx:
@@ -47,7 +44,7 @@ class OptimumOnnx:
         self._model = ORTModelForSeq2SeqLM.from_pretrained(directory, session_options=options)
 
     def answer(self) -> Answer:
-        watch = FirstToken() if len(self._sources) == 1 else None  # streamers take one row
+        watch = FirstToken()
         started = time.perf_counter()
         tokens = self._model.generate(
             self._sources,
@@ -56,13 +53,9 @@ class OptimumOnnx:
             min_new_tokens=self._job.new_tokens,
             do_sample=False,
             num_beams=1,
-            streamer=watch,
+            stopping_criteria=StoppingCriteriaList([watch]),
         )
-        rows = tokens[:, 1:].tolist()
-        if watch:
-            return timed(rows, started, watch.first)
-        total = time.perf_counter() - started
-        return Answer(rows, 0.0, 0.0, total)
+        return timed(tokens[:, 1:].tolist(), started, watch.first or started)
 
 
 if __name__ == "__main__":

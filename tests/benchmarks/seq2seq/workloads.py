@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.benchmarks.harness.bandwidth import PROBE
-from tests.benchmarks.harness.bundles import VARIANTS, BundleShelf, Variant, recipe_sha256
+from tests.benchmarks.harness.bundles import ONNX_VARIANTS, VARIANTS, BundleShelf, Variant, recipe_sha256
 from tests.benchmarks.harness.checkpoints import t5_checkpoint
 from tests.benchmarks.harness.contest import Conditions, contest
 from tests.benchmarks.harness.job import Job
@@ -89,7 +89,7 @@ def _entries(plain: Job, shelf: BundleShelf, report: Report) -> list[Entry]:
         return lambda: replace(plain, variant=rival.variant)
 
     entries = [Entry(Rival(REFERENCE, "fp32", "seq2seq.eager"), lambda: plain)]
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, *ONNX_VARIANTS):
         entries.append(Entry(Rival(OURS, variant.name, "seq2seq.ours", exact=variant.exact), ours(variant)))
     entries += [Entry(rival, theirs(rival)) for rival in RIVALS]
     return [*entries, Entry(PROBE, lambda: plain)]

@@ -41,7 +41,8 @@ struct ModelSource {
   int64_t parameter_count = 0, vocab_size = 0;
 };
 
-// The export options with every default filled in. `max_enc` is null for decoder-only models.
+// The export options with every default filled in. `max_enc` is null for decoder-only models. `index_dtype` is the type
+// of token ids, positions and lengths, as the programs take them.
 struct ResolvedRecipe {
   std::string model;
   int64_t max_batch = 0;
@@ -50,7 +51,7 @@ struct ResolvedRecipe {
   std::vector<std::string> backends;
   std::string attention, quantize;
   std::optional<int64_t> embedding_bits, group_size;
-  std::string dtype;
+  std::string dtype, index_dtype;
   std::optional<std::string> draft;
 };
 
