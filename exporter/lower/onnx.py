@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 import torch
-from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
+from exporter.lower.onnx_metadata import describe
 from exporter.lower.onnx_translations import translations
 from exporter.lower.onnx_weights import store_weights
 from exporter.lower.program_file import LoweredProgram
@@ -55,8 +55,8 @@ def lower_to_onnx(
 
 def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.Model:
     entries = plan.entries()
-    inputs = [tensor.name for tensor in method.inputs] + past_names(read_caches(method.name, entries))
-    outputs = [method.output.name, *present_names(written_caches(method.name, entries))]
+    inputs = [tensor.name for tensor in method.inputs] + past_names(read_caches(method.name, entries), plan.kind)
+    outputs = [method.output.name, *present_names(written_caches(method.name, entries), plan.kind)]
     exported = torch.onnx.export(
         program,
         opset_version=OPSET,
@@ -67,11 +67,9 @@ def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.M
     )
     model = exported.model
     exported.rename_axes(_axis_names(model, method))
-    ClearMetadataAndDocStringPass()(model)  # stack traces hold paths of this machine
     for name, value in list(model.graph.initializers.items()):
         value.name = name.removeprefix(_WRAPPERS)
-    model.producer_name, model.producer_version = "fixed-capacity", None
-    model.graph.name = method.name
+    describe(model, method.name, plan)
     return model
 
 

@@ -59,7 +59,7 @@ def program_methods(plan: CapacityPlan, front_end: FrontEnd | None = None) -> tu
     """The methods of a program for this plan, in the order they are exported; `features` where there is a front end."""
     rows, index = Axis("b", plan.max_batch), index_dtype(plan)
     decode_inputs = [
-        MethodInput("tokens", index, (rows, Axis("t", plan.max_step))),
+        MethodInput("input_ids", index, (rows, Axis("t", plan.max_step))),
         MethodInput("positions", index, (rows,)),
         MethodInput("step_lengths", index, (rows,)),
         MethodInput("logit_rows", index, (rows, Axis("r", plan.max_logit_rows))),

@@ -78,7 +78,7 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
     index = manifest.recipe.index_dtype
     lengths = ExpectedTensor("enc_lengths", index, (rows,))
     inputs = (
-        ExpectedTensor("tokens", index, (rows, step)),
+        ExpectedTensor("input_ids", index, (rows, step)),
         ExpectedTensor("positions", index, (rows,)),
         ExpectedTensor("step_lengths", index, (rows,)),
         ExpectedTensor("logit_rows", index, (rows, logit_rows)),

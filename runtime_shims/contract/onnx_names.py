@@ -1,8 +1,9 @@
 """How the files of an ONNX program, and its caches among their inputs and outputs, are named.
 
-A program of several methods is a file `<method>.onnx` for each, and one file of weights for all. A cache is the input
-`past.<name>.key` or `.value` of every method that reads it, and the output `present.<name>...` of the one that writes
-it. `name` is the cache's in the manifest.
+A program of several methods is a file `<method>.onnx` for each, and one file of weights for all. The keys of a cache
+are the input `past_key_values.<layer>.key` of every method that reads them, and the output `present.<layer>.key` of the
+one that writes them, as ONNX Runtime's users know it; in encoder-decoders `<layer>.decoder.key` of self-attention and
+`<layer>.encoder.key` of cross-attention.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runtime_shims.contract.manifest import CacheEntry, ProgramEntry
+    from runtime_shims.contract.manifest import CacheEntry, ModelKind, ProgramEntry
 
 WEIGHTS_NAME = "weights.bin"
 """The weights of all methods of an ONNX program, beside them."""
@@ -53,11 +54,17 @@ def written_caches(method: str, caches: Iterable[CacheEntry]) -> list[CacheEntry
     return [entry for entry in read_caches(method, caches) if (entry.kind == "cross") == (method == "encode")]
 
 
-def past_names(caches: Iterable[CacheEntry]) -> list[str]:
+def past_names(caches: Iterable[CacheEntry], kind: ModelKind) -> list[str]:
     """Names of these caches as inputs, keys before values."""
-    return [f"past.{entry.name}.{part}" for entry in caches for part in PARTS]
+    return [f"past_key_values.{_place(entry, kind)}.{part}" for entry in caches for part in PARTS]
 
 
-def present_names(caches: Iterable[CacheEntry]) -> list[str]:
+def present_names(caches: Iterable[CacheEntry], kind: ModelKind) -> list[str]:
     """Names of these caches as outputs."""
-    return [f"present.{entry.name}.{part}" for entry in caches for part in PARTS]
+    return [f"present.{_place(entry, kind)}.{part}" for entry in caches for part in PARTS]
+
+
+def _place(entry: CacheEntry, kind: ModelKind) -> str:
+    if kind == "decoder_only":
+        return str(entry.layer)
+    return f"{entry.layer}.{'encoder' if entry.kind == 'cross' else 'decoder'}"

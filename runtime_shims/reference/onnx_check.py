@@ -45,8 +45,8 @@ def method_faults(
     rows = method.inputs[0].dims[0]
     row_size = rows.maximum if rows.name is None else rows.name
     wanted = (
-        [*_listed(method.inputs), *_caches(past_names(taken), taken, row_size)],
-        [*_listed(method.outputs), *_caches(present_names(written), written, row_size)],
+        [*_listed(method.inputs), *_caches(past_names(taken, manifest.kind), taken, row_size)],
+        [*_listed(method.outputs), *_caches(present_names(written, manifest.kind), written, row_size)],
     )
     faults = []
     for kind, tensors, found in zip(("inputs", "outputs"), wanted, stated, strict=True):

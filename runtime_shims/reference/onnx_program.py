@@ -25,7 +25,6 @@ from runtime_shims.contract.errors import FixedCapacityError, ManifestInvalid, U
 from runtime_shims.contract.manifest import (
     EDITED,
     MANIFEST_NAME,
-    CacheEntry,
     Manifest,
     MethodEntry,
     ProgramEntry,
@@ -58,7 +57,7 @@ class OnnxProgram:
             path = bundle.file(method_path(entry.file, method.name))
             session = load_session(path, self.threads)
             faults += _faults(bundle.manifest, entry, method, session)
-            self._methods[method.name] = _Method(path, session, method, bundle.manifest.caches, self._caches)
+            self._methods[method.name] = _Method(path, session, method, bundle.manifest, self._caches)
         if faults:
             raise ManifestInvalid(str(bundle.root / MANIFEST_NAME), faults, EDITED)
 
@@ -99,17 +98,14 @@ class _Method:
     """One graph, and its caches bound as often as there are batches."""
 
     def __init__(
-        self,
-        path: Path,
-        session: Any,
-        entry: MethodEntry,
-        caches: Sequence[CacheEntry],
-        memory: dict[str, Tensor],
+        self, path: Path, session: Any, entry: MethodEntry, manifest: Manifest, memory: dict[str, Tensor]
     ) -> None:
         self.path, self.session, self.entry = path, session, entry
-        taken, written = read_caches(entry.name, caches), written_caches(entry.name, caches)
-        self._taken = list(zip(past_names(taken), _of(taken, memory), strict=True))
-        self._written = list(zip(present_names(written), _of(written, memory), strict=True))
+        kind, caches = manifest.kind, manifest.caches
+        written = written_caches(entry.name, caches)
+        self._taken = [(name, memory[name]) for name in past_names(read_caches(entry.name, caches), kind)]
+        places = zip(present_names(written, kind), past_names(written, kind), strict=True)
+        self._written = [(name, memory[place]) for name, place in places]
         self._bindings: dict[int, Any] = {}
 
     def run(self, inputs: Sequence[Tensor], output: Tensor) -> None:
@@ -157,14 +153,10 @@ def _allocate(manifest: Manifest) -> dict[str, Tensor]:
     """Every cache `[B, K, S, D]` by the name of its input, zeros."""
     memory = {}
     for entry in manifest.caches:
-        for name, size in zip(past_names([entry]), (entry.key_dim, entry.value_dim), strict=True):
+        for name, size in zip(past_names([entry], manifest.kind), (entry.key_dim, entry.value_dim), strict=True):
             shape = (manifest.limits.max_batch, entry.kv_heads, entry.slots, size + tail_elements(entry.dtype))
             memory[name] = torch.zeros(shape, dtype=getattr(torch, entry.dtype))
     return memory
-
-
-def _of(entries: Sequence[CacheEntry], memory: dict[str, Tensor]) -> list[Tensor]:
-    return [memory[name] for name in past_names(entries)]
 
 
 def _faults(manifest: Manifest, entry: ProgramEntry, method: MethodEntry, session: Any) -> list[str]:

@@ -52,7 +52,7 @@ def first_input_dims(*dims: Dim) -> Change:
     def change(manifest: Manifest) -> Manifest:
         program = manifest.programs[0]
         method = program.methods[0]
-        method = replace(method, inputs=(integers("tokens", *dims), *method.inputs[1:]))
+        method = replace(method, inputs=(integers("input_ids", *dims), *method.inputs[1:]))
         return replace(manifest, programs=(replace(program, methods=(method, *program.methods[1:])),))
 
     return change
@@ -130,15 +130,15 @@ CASES: list[tuple[Change, str]] = [
     (no_methods, 'programs[0].methods: there is no "decode"'),
     (
         first_input_dims(BATCH, Dim("step", 5, 4)),
-        "programs[0], decode, tokens, dim 1: minimum 5 is above maximum 4",
+        "programs[0], decode, input_ids, dim 1: minimum 5 is above maximum 4",
     ),
     (
         first_input_dims(BATCH, Dim(None, 1, 4)),
-        "programs[0], decode, tokens, dim 1: a dimension of several sizes needs a name",
+        "programs[0], decode, input_ids, dim 1: a dimension of several sizes needs a name",
     ),
     (
         first_input_dims(BATCH, Dim("batch", 1, 4)),
-        "programs[0], decode, tokens, dim 1: batch is (1, 4), but (1, 2) before",
+        "programs[0], decode, input_ids, dim 1: batch is (1, 4), but (1, 2) before",
     ),
     (part("tokens", vocab_size=65), "tokens.vocab_size: expected 64 (source.vocab_size), got 65"),
     (part("tokens", eos=(VOCABULARY,)), "tokens.eos: expected ids below 64, got 64"),
@@ -281,5 +281,5 @@ def test_all_contradictions_are_listed_at_once() -> None:
         "caches[0].slots",
         "caches[1].slots",
         "memory.cache_bytes",
-        "programs[0], decode, tokens, dim 1",
+        "programs[0], decode, input_ids, dim 1",
     ]

@@ -97,7 +97,7 @@ def test_a_larger_batch_in_limits_caches_and_sums_is_refused_by_the_methods() ->
         limits=replace(base.limits, max_batch=rows),
     )
     faults = refused(edited)
-    assert faults[0] == "programs[0], decode, tokens, dim 0: expected 1 to 4 (limits.max_batch), got 1 to 2"
+    assert faults[0] == "programs[0], decode, input_ids, dim 0: expected 1 to 4 (limits.max_batch), got 1 to 2"
     assert len(faults) == 5
     to_json(with_extent(edited, "batch", rows))  # the control: with the methods edited too, only the program can tell
 
@@ -113,14 +113,14 @@ def test_a_longer_context_made_to_fit_everywhere_agrees_with_itself() -> None:
 
 DECODE_CASES: list[tuple[Change, str]] = [
     (
-        with_input(0, integers("tokens", BATCH, Dim("step", 1, CHUNK + 1))),
-        "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 1 to 5",
+        with_input(0, integers("input_ids", BATCH, Dim("step", 1, CHUNK + 1))),
+        "programs[0], decode, input_ids, dim 1: expected 1 to 4 (limits.max_step), got 1 to 5",
     ),
     (
-        with_input(0, integers("tokens", BATCH, Dim("step", 2, CHUNK))),
-        "programs[0], decode, tokens, dim 1: expected 1 to 4 (limits.max_step), got 2 to 4",
+        with_input(0, integers("input_ids", BATCH, Dim("step", 2, CHUNK))),
+        "programs[0], decode, input_ids, dim 1: expected 1 to 4 (limits.max_step), got 2 to 4",
     ),
-    (with_input(0, integers("tokens", BATCH)), "programs[0], decode, tokens: expected 2 dims, got 1"),
+    (with_input(0, integers("input_ids", BATCH)), "programs[0], decode, input_ids: expected 2 dims, got 1"),
     (
         with_input(1, TensorEntry("positions", "int32", (BATCH,))),
         "programs[0], decode, positions: expected int64, got int32",

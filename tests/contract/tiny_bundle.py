@@ -62,7 +62,7 @@ def decode_method() -> MethodEntry:
     return MethodEntry(
         "decode",
         (
-            integers("tokens", BATCH, STEP),
+            integers("input_ids", BATCH, STEP),
             integers("positions", BATCH),
             integers("step_lengths", BATCH),
             integers("logit_rows", BATCH, ROWS),

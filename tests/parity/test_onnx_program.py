@@ -237,3 +237,29 @@ def test_indices_of_32_bits_are_taken_and_change_no_token(tmp_path: Path) -> Non
         assert {tensor.dtype for tensor in tensors if tensor.name != "logits"} == {index_dtype}
         answers.append([row.tokens for row in generate(open_session(bundle), [[0], [0]], sources, max_new_tokens=12)])
     assert answers[0] == answers[1]
+
+
+# Names
+
+
+@on(T5_ONNX, LLAMA_ONNX)
+def test_graphs_tell_their_limits_and_the_meaning_of_their_inputs(lowered: Lowered) -> None:
+    limits = lowered.bundle.manifest.limits
+    model = onnx.load(str(lowered.bundle.root / "decode.onnx"), load_external_data=False)
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    assert facts["fixed_capacity.max_batch"] == str(limits.max_batch)
+    assert facts["fixed_capacity.max_dec"] == str(limits.max_dec)
+    assert all(value.doc_string for value in (*model.graph.input, *model.graph.output))
+    assert not any(value.metadata_props for value in (*model.graph.input, *model.graph.output))
+
+
+@on(T5_ONNX, LLAMA_ONNX)
+def test_caches_have_the_names_that_users_of_onnx_runtime_know(lowered: Lowered) -> None:
+    model = onnx.load(str(lowered.bundle.root / "decode.onnx"), load_external_data=False)
+    inputs, outputs = ({value.name for value in values} for values in (model.graph.input, model.graph.output))
+    if lowered.bundle.manifest.kind == "decoder_only":
+        assert {"input_ids", "past_key_values.0.key", "past_key_values.1.value"} <= inputs
+        assert {"logits", "present.0.key", "present.1.value"} <= outputs
+    else:
+        assert {"input_ids", "past_key_values.0.decoder.key", "past_key_values.0.encoder.value"} <= inputs
+        assert {"logits", "present.0.decoder.key"} <= outputs

@@ -108,7 +108,7 @@ def fewer(manifest: Manifest) -> Manifest:
 
 
 def renamed(manifest: Manifest) -> Manifest:
-    return replace(manifest, caches=(replace(manifest.caches[0], name="self.9"), *manifest.caches[1:]))
+    return replace(manifest, caches=(replace(manifest.caches[0], name="self.9", layer=9), *manifest.caches[1:]))
 
 
 def planned(manifest: Manifest) -> Manifest:
@@ -120,9 +120,9 @@ def planned(manifest: Manifest) -> Manifest:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (longer, "programs[0], decode, inputs: past.self.0.key tensor(float)[b, 2, 517, 12] here, past.self.0.key "),
+        (longer, "programs[0], decode, inputs: past_key_values.0.key tensor(float)[b, 2, 517, 12] here, past_key_"),
         (fewer, "programs[0], decode, inputs: 6 are listed, the program has 8"),
-        (renamed, "programs[0], decode, outputs: present.self.9.key tensor(float)[b, 2, 516, 12] here, present.self.0"),
+        (renamed, "programs[0], decode, outputs: present.9.key tensor(float)[b, 2, 516, 12] here, present.0"),
         (planned, "programs[0].planned_bytes: "),
     ],
 )

@@ -220,7 +220,7 @@ def test_bench_and_inspect_run_on_a_real_bundle(llama: Path, capsys: pytest.Capt
     printed = json.loads(capsys.readouterr().out)
     assert [fill["positions"] for fill in printed["fills"]] == [2, 24, 47]
     assert main(["inspect", str(llama)]) == 0
-    assert "decode(tokens int64[b, t]" in capsys.readouterr().out
+    assert "decode(input_ids int64[b, t]" in capsys.readouterr().out
 
 
 def test_the_command_prints_nothing_but_the_answer(llama: Path) -> None:

@@ -135,7 +135,7 @@ def _caches(shape: BundleShape, max_step: int) -> tuple[CacheEntry, ...]:
 def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int) -> ProgramEntry:
     b, t = Dim("b", 1, shape.max_batch), Dim("t", 1, max_step)
     r, vocab = Dim("r", 1, shape.max_draft + 1), Dim(None, shape.vocab, shape.vocab)
-    inputs = [("tokens", (b, t)), ("positions", (b,)), ("step_lengths", (b,)), ("logit_rows", (b, r))]
+    inputs = [("input_ids", (b, t)), ("positions", (b,)), ("step_lengths", (b,)), ("logit_rows", (b, r))]
     has_encoder = shape.kind != "decoder_only"
     inputs += [("enc_lengths", (b,))] if has_encoder else []
     decode = MethodEntry(

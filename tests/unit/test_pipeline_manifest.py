@@ -61,7 +61,7 @@ def test_no_path_of_the_exporting_machine_gets_in(tmp_path: Path) -> None:
 def test_dynamic_dimensions_carry_their_bounds_and_single_rows_are_static(tmp_path: Path) -> None:
     limits = {"max_dec": 24, "max_draft": 2, "prefill_chunk": 4}
     (decode,) = manifest_of(exported(tmp_path, "llama", max_batch=3, **limits)).programs[0].methods
-    assert [tensor.name for tensor in decode.inputs] == ["tokens", "positions", "step_lengths", "logit_rows"]
+    assert [tensor.name for tensor in decode.inputs] == ["input_ids", "positions", "step_lengths", "logit_rows"]
     assert decode.inputs[0].dims == (Dim("b", 1, 3), Dim("t", 1, 4))
     assert decode.outputs[0].dims == (Dim("b", 1, 3), Dim("r", 1, 3), Dim(None, 64, 64))
     (single,) = manifest_of(exported(tmp_path, "llama", max_batch=1, **limits)).programs[0].methods

@@ -130,7 +130,7 @@ def test_inspect_draws_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "--max-batch",
         "sliding",
         "activations",
-        "decode(tokens int64[b, t], positions int64[b]",
+        "decode(input_ids int64[b, t], positions int64[b]",
         "b 1..8, t 1..5, r 1..4",
         "30, 31, 32",
         "(20 in all)",

@@ -55,7 +55,7 @@ std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   const std::string& index = manifest.recipe.index_dtype;
   const ExpectedTensor lengths{"enc_lengths", index, {rows}};
   ExpectedMethod decode{"decode",
-                        {{"tokens", index, {rows, step}},
+                        {{"input_ids", index, {rows, step}},
                          {"positions", index, {rows}},
                          {"step_lengths", index, {rows}},
                          {"logit_rows", index, {rows, logit_rows}}},
