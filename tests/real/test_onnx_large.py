@@ -36,7 +36,8 @@ def test_weights_above_two_gigabytes_are_exported_loaded_and_stored_once(tmp_pat
     exported = run_measured([script("export-model"), str(tmp_path / "large"), *options, "-o", str(path)])
     report = json.loads(exported.printed)
     assert report["weights_bytes"] > LARGEST_FILE
-    assert report["weights_bytes"] <= sum(report["programs"].values()) <= 1.03 * report["weights_bytes"]
+    written = sum(report["programs"].values())  # norms that are still all ones are stored once
+    assert written == pytest.approx(report["weights_bytes"], rel=0.03)
     assert (path / "decode.onnx").stat().st_size < 10_000_000
     session = open_session(read_bundle(path, check_hashes=False))
     (answer,) = generate(session, [[5, 9, 200, 41]], max_new_tokens=8)
