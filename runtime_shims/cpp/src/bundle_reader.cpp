@@ -14,8 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRepair = "copy the bundle again or export the model again";
-constexpr const char* kGive = "give the directory that export-model wrote";
+constexpr std::string_view kGive = "give the directory that export-model wrote";
 constexpr size_t kShownDigits = 12;
 
 using Fault = std::optional<std::string>;

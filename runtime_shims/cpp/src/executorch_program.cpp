@@ -223,9 +223,6 @@ void share_packed_weights() {
 }  // namespace
 
 Result<std::unique_ptr<Program>> load_executorch_program(const Bundle& bundle, const ProgramEntry& entry) {
-  if (entry.format != "executorch")
-    return refusal(ErrorCode::unsupported_setting, entry.file, ": ", entry.format,
-                   " programs cannot be run by this runtime; export with --backend xnnpack");
   keep_executorch_log();
   et::runtime_init();
   share_packed_weights();

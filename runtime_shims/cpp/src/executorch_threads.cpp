@@ -10,6 +10,7 @@ namespace executorch::extension::threadpool {
 class ThreadPool {
  public:
   bool _unsafe_reset_threadpool(uint32_t count);
+  size_t get_thread_count() const;
 };
 ThreadPool* get_threadpool();
 }  // namespace executorch::extension::threadpool
@@ -26,6 +27,12 @@ Status set_runtime_threads(int64_t count) {
     return refusal(ErrorCode::unsupported_setting, "ExecuTorch cannot make a pool of ", count,
                    " threads; leave --threads out");
   return {};
+}
+
+int64_t runtime_threads() {
+  keep_executorch_log();
+  const auto* pool = executorch::extension::threadpool::get_threadpool();
+  return pool == nullptr ? 1 : static_cast<int64_t>(pool->get_thread_count());
 }
 
 }  // namespace fixed_capacity

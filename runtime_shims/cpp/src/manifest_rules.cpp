@@ -6,6 +6,7 @@
 
 #include "fixed_capacity/words.h"
 #include "natural.h"
+#include "onnx_names.h"
 #include "rule_report.h"
 #include "shown.h"
 
@@ -45,22 +46,6 @@ void check_kind(const Manifest& manifest, Report& report) {
     report.add("tokens.start: expected at least one token (kind is ", kind, "), got none");
 }
 
-// The file `name` beside the file of a program.
-std::string beside(const std::string& file, const std::string& name) {
-  const size_t slash = file.rfind('/');
-  return slash == std::string::npos ? name : words(file.substr(0, slash + 1), name);
-}
-
-// The files of an ONNX program beside that of its decode: its other methods, then the weights of all.
-std::vector<std::string> other_files(const ProgramEntry& program) {
-  std::vector<std::string> files;
-  if (program.format != "onnx") return files;
-  for (const MethodEntry& method : program.methods)
-    if (method.name != "decode") files.push_back(beside(program.file, method.name + ".onnx"));
-  files.push_back(beside(program.file, "weights.bin"));
-  return files;
-}
-
 void check_program(const std::string& path, const ProgramEntry& program, Report& report) {
   const std::string by_backend = program.backend == "onnx" ? "onnx" : "executorch";
   const bool needs_library = program.format == "executorch" && program.attention == "fused";
@@ -69,7 +54,7 @@ void check_program(const std::string& path, const ProgramEntry& program, Report&
                words("format ", program.format, ", attention ", program.attention));
   if (program.format != "onnx") return;
   report.equal(path + ".attention", program.attention, std::string("portable"), "format onnx");
-  report.equal(path + ".file", program.file, beside(program.file, "decode.onnx"), "format onnx");
+  report.equal(path + ".file", program.file, method_path(program.file, "decode"), "format onnx");
 }
 
 std::string joined(const std::set<std::string>& names) {

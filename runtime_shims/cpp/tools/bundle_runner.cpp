@@ -11,7 +11,7 @@
 
 #include "drafting.h"
 #include "exit_codes.h"
-#include "fixed_capacity/executorch_program.h"
+#include "fixed_capacity/loading.h"
 #include "fixed_capacity/request.h"
 #include "fixed_capacity/speculative.h"
 #include "fixed_capacity/words.h"
@@ -134,9 +134,7 @@ Status load(const RunnerOptions& options, Loaded& to) {
   Result<std::optional<StopStrings>> stops = read_stops(options, to.known_pieces());
   if (!stops) return stops.error();
   to.stops = std::move(stops).value();
-  if (options.threads)
-    if (Status sized = set_runtime_threads(*options.threads); !sized) return sized;
-  Result<Session> session = open_session(*bundle, options.backend);
+  Result<Session> session = open_session(*bundle, options.backend, options.threads);
   if (!session) return session.error();
   to.session.emplace(std::move(session).value());
   to.batch_size = batch_size(limits, to.drafting, to.rows.size());
@@ -198,8 +196,9 @@ int main(int count, char** arguments) {
     return finish_output("bundle-runner", kDone);
   }
   if (options->wants_version) {
-    std::printf("bundle-runner " FIXED_CAPACITY_RELEASE ", bundle format %" PRId64 ", kernels %s\n", kFormatVersion,
-                best_variant().name);
+    const std::string onnxruntime = known_onnxruntime() ? words(", ONNX Runtime ", *known_onnxruntime()) : "";
+    std::printf("bundle-runner " FIXED_CAPACITY_RELEASE ", bundle format %" PRId64 "%s, kernels %s\n", kFormatVersion,
+                onnxruntime.c_str(), best_variant().name);
     return finish_output("bundle-runner", kDone);
   }
   std::signal(SIGINT, interrupt);

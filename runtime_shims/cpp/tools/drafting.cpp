@@ -1,7 +1,7 @@
 #include "drafting.h"
 
 #include "fixed_capacity/draft_bundle.h"
-#include "fixed_capacity/executorch_program.h"
+#include "fixed_capacity/loading.h"
 #include "fixed_capacity/words.h"
 
 namespace fixed_capacity {
@@ -35,14 +35,6 @@ Status check_options(const Manifest& target, const RunnerOptions& options) {
 
 }  // namespace
 
-Result<Session> open_session(const Bundle& bundle, const std::optional<std::string>& backend) {
-  const Result<const ProgramEntry*> entry = bundle.program(backend);
-  if (!entry) return entry.error();
-  Result<std::unique_ptr<Program>> program = load_executorch_program(bundle, **entry);
-  if (!program) return program.error();
-  return Session::open(bundle.manifest, std::move(program).value());
-}
-
 Status read_draft(const Bundle& target, const RunnerOptions& options, Drafting& drafting) {
   if (Status checked = check_options(target.manifest, options); !checked) return checked;
   if (options.speculate == Speculate::off || options.speculate == Speculate::prompt_lookup) return {};
@@ -65,7 +57,7 @@ Status open_drafting(const RunnerOptions& options, int64_t rows, Session& sessio
   if (drafting.bundle) {
     // A draft inside the bundle has the programs that the bundle has.
     const std::optional<std::string> backend = options.draft_bundle ? std::nullopt : options.backend;
-    Result<Session> opened = open_session(*drafting.bundle, backend);
+    Result<Session> opened = open_session(*drafting.bundle, backend, options.threads);
     if (!opened) return opened.error();
     drafting.session.emplace(std::move(opened).value());
     drafting.proposer =

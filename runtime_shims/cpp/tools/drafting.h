@@ -21,9 +21,6 @@ struct Drafting {
   AdaptiveDrafts* adaptive = nullptr;
 };
 
-// A session over a bundle's program: the one of `backend`, or the first.
-Result<Session> open_session(const Bundle& bundle, const std::optional<std::string>& backend);
-
 // Finds the bundle that drafts, if there is one. Refuses every option that this bundle or another option rules out, and
 // a draft bundle that cannot draft for `target`. No program is loaded yet.
 Status read_draft(const Bundle& target, const RunnerOptions& options, Drafting& drafting);

@@ -13,6 +13,9 @@
 
 namespace fixed_capacity {
 
+// What to do about files that are absent or changed.
+inline constexpr std::string_view kRepair = "copy the bundle again or export the model again";
+
 // A bundle whose manifest is valid and whose files are the ones it lists.
 struct Bundle {
   std::filesystem::path root;

@@ -17,4 +17,7 @@ Result<std::unique_ptr<Program>> load_executorch_program(const Bundle& bundle, c
 // Sizes ExecuTorch's thread pool. Call it before a program is loaded: backends keep the pool.
 Status set_runtime_threads(int64_t count);
 
+// The size of ExecuTorch's thread pool.
+int64_t runtime_threads();
+
 }  // namespace fixed_capacity

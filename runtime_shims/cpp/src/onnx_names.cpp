@@ -1,0 +1,53 @@
+#include "onnx_names.h"
+
+#include "fixed_capacity/words.h"
+
+namespace fixed_capacity {
+namespace {
+
+// The file `name` beside the file of a program.
+std::string beside(std::string_view file, std::string_view name) {
+  const size_t slash = file.rfind('/');
+  return slash == std::string_view::npos ? std::string(name) : words(file.substr(0, slash + 1), name);
+}
+
+std::vector<std::string> names_of(std::string_view prefix, const CacheList& caches) {
+  std::vector<std::string> names;
+  for (const CacheEntry* entry : caches)
+    for (const char* part : {"key", "value"}) names.push_back(words(prefix, ".", entry->name, ".", part));
+  return names;
+}
+
+}  // namespace
+
+std::string method_path(std::string_view program_file, std::string_view method) {
+  return beside(program_file, words(method, ".onnx"));
+}
+
+std::vector<std::string> other_files(const ProgramEntry& program) {
+  std::vector<std::string> files;
+  if (program.format != "onnx") return files;
+  for (const MethodEntry& method : program.methods)
+    if (method.name != "decode") files.push_back(method_path(program.file, method.name));
+  files.push_back(beside(program.file, "weights.bin"));
+  return files;
+}
+
+CacheList read_caches(std::string_view method, const std::vector<CacheEntry>& caches) {
+  CacheList taken;
+  for (const CacheEntry& entry : caches)
+    if (method == "decode" || (method == "encode" && entry.kind == CacheKind::cross)) taken.push_back(&entry);
+  return taken;
+}
+
+CacheList written_caches(std::string_view method, const std::vector<CacheEntry>& caches) {
+  CacheList written;
+  for (const CacheEntry* entry : read_caches(method, caches))
+    if ((entry->kind == CacheKind::cross) == (method == "encode")) written.push_back(entry);
+  return written;
+}
+
+std::vector<std::string> past_names(const CacheList& caches) { return names_of("past", caches); }
+std::vector<std::string> present_names(const CacheList& caches) { return names_of("present", caches); }
+
+}  // namespace fixed_capacity
