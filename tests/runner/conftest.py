@@ -1,4 +1,5 @@
-"""Bundles for the tests of bundle-runner, exported once: the trained small T5, a windowed decoder, their drafts."""
+"""Bundles for the tests of bundle-runner, exported once: the trained small T5, a windowed decoder, their drafts, and
+the same for ONNX Runtime with a Whisper."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from exporter.spec.recipe import Recipe
 from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.native import operator_library_path
 from tests.runner.runner import TOOL, Runner
+from tests.support.letters import letter_tokenizer
 from tests.support.small_t5 import LONGEST, SMALL_T5
-from tests.support.tiny_models import build
+from tests.support.tiny_configs import VOCAB
+from tests.support.tiny_models import build, extractor
 
 if not TOOL.is_file() and os.environ.get("FIXED_CAPACITY_REQUIRE_NATIVE") != "1":
     collect_ignore_glob = ["test_*.py"]  # no C++ compiler; where there is one, `make test-cpp` has built the tool
@@ -80,9 +83,7 @@ def gemma3(shelf: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def gemma3_draft(shelf: Path, gemma3: Path) -> Path:
-    recipe = Recipe(
-        str(shelf / "gemma3"), max_batch=4, max_dec=120, max_draft=0, prefill_chunk=9, quantize=_quantize()
-    )
+    recipe = Recipe(str(shelf / "gemma3"), max_batch=4, max_dec=120, max_draft=0, prefill_chunk=9, quantize=_quantize())
     return endless(export(recipe, shelf / "gemma3-draft.bundle"))
 
 
@@ -93,6 +94,49 @@ def narrow_draft(shelf: Path, gemma3: Path) -> Path:
     draft = endless(export(recipe, shelf / "narrow-draft.bundle"))
     edit(draft, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
     return draft
+
+
+def export_onnx(model: Path, target: Path, **limits: Any) -> Path:
+    return export(Recipe(str(model), backends=("onnx",), **limits), target)
+
+
+@pytest.fixture(scope="session")
+def onnx_t5(shelf: Path) -> Path:
+    """Reverses strings; eight rows. It drafts for itself."""
+    limits = {"max_batch": 8, "max_enc": LONGEST + 1, "max_dec": LONGEST + 8, "max_draft": 4, "prefill_chunk": 2}
+    return export_onnx(SMALL_T5, shelf / "onnx-t5.bundle", draft=str(SMALL_T5), **limits)
+
+
+@pytest.fixture(scope="session")
+def onnx_gemma3(shelf: Path, gemma3: Path) -> Path:
+    """Two kinds of layers, a window of 8, random weights; four rows. It ends nowhere."""
+    limits = {"max_batch": 4, "max_dec": 120, "max_draft": 7, "prefill_chunk": 5}
+    return endless(export_onnx(gemma3.parent / "gemma3", shelf / "onnx-gemma3.bundle", **limits))
+
+
+@pytest.fixture(scope="session")
+def onnx_draft(shelf: Path, gemma3: Path) -> Path:
+    """The same model with three rows and half of the positions."""
+    limits = {"max_batch": 3, "max_dec": 60, "max_draft": 0, "prefill_chunk": 3}
+    return endless(export_onnx(gemma3.parent / "gemma3", shelf / "onnx-draft.bundle", **limits))
+
+
+@pytest.fixture(scope="session")
+def onnx_whisper(shelf: Path) -> Path:
+    """Hears one second; three rows, random weights."""
+    build("whisper").save_pretrained(shelf / "whisper")
+    extractor().save_pretrained(shelf / "whisper")
+    limits = {"max_batch": 3, "max_dec": 60, "max_draft": 3, "prefill_chunk": 4}
+    return endless(export_onnx(shelf / "whisper", shelf / "onnx-whisper.bundle", **limits))
+
+
+@pytest.fixture(scope="session")
+def onnx_llama(shelf: Path) -> Path:
+    """Four caches of 517 slots."""
+    build("llama").save_pretrained(shelf / "llama")
+    letter_tokenizer(VOCAB).save_pretrained(shelf / "llama")
+    limits = {"max_batch": 8, "max_dec": 512, "max_draft": 0, "prefill_chunk": 6}
+    return export_onnx(shelf / "llama", shelf / "onnx-llama.bundle", **limits)
 
 
 def _quantize() -> str:

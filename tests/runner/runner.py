@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runtime_shims.cli import main
 
 TOOL = Path(
@@ -49,6 +51,10 @@ class Runner:
 
     def tokens(self, bundle: Path, rows: Ids, *arguments: object) -> list[list[int]]:
         return [row["tokens"] for row in self.answer(bundle, rows, *arguments)["generations"]]
+
+
+RUNS_ONNX = TOOL.is_file() and "ONNX Runtime" in Runner().run("--version").out
+needs_onnx = pytest.mark.skipif(not RUNS_ONNX, reason="bundle-runner was built without FIXED_CAPACITY_ONNXRUNTIME")
 
 
 def flags(rows: Ids) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -280,27 +279,7 @@ def test_a_program_whose_structure_is_damaged_is_refused_and_does_not_crash(
         assert ended.code == 0 or ended.err, (start, damage)
 
 
-def test_an_onnx_program_is_refused_by_name(runner: Runner, gemma3: Path, tmp_path: Path) -> None:
-    bundle = copied(gemma3, tmp_path / "onnx.bundle")
-    empty = {"role": "program", "sha256": hashlib.sha256(b"").hexdigest(), "size_bytes": 0}
-
-    def as_onnx(manifest: dict[str, Any]) -> None:
-        (program,) = manifest["programs"]
-        program.update(file="decode.onnx", format="onnx", backend="onnx", attention="portable")
-        program.update(operator_library_required=False)
-        manifest["recipe"].update(backends=["onnx"], attention="portable")
-        for name in ("decode.onnx", "weights.bin"):
-            (bundle / name).write_bytes(b"")
-            manifest["files"].append({"path": name, **empty})
-
-    edit(bundle, as_onnx)
-    ended = runner.run("--bundle", bundle, "--ids", "5")
-    refused(ended, USAGE, "decode.onnx: onnx programs cannot be run by this runtime; export with --backend xnnpack")
-
-
-def test_a_draft_of_another_vocabulary_is_refused(
-    runner: Runner, gemma3: Path, small_t5: Path, tmp_path: Path
-) -> None:
+def test_a_draft_of_another_vocabulary_is_refused(runner: Runner, gemma3: Path, small_t5: Path, tmp_path: Path) -> None:
     ended = runner.run("--bundle", gemma3, "--ids", "5", "--speculate", "draft", "--draft-bundle", small_t5)
     refused(ended, USAGE, "cannot draft for")
     assert "kind text_seq2seq instead of decoder_only" in ended.err

@@ -89,6 +89,8 @@ Result<std::shared_ptr<const OnnxEnvironment>> OnnxEnvironment::shared(std::opti
   if (auto cause = onnx_failure(api.CreateEnvWithGlobalThreadPools(kSilent, "fixed_capacity", pool, &environment)))
     return cannot_start(*cause);
   made->environment_.reset(environment);
+  // Some builds tell their maker about every session.
+  if (auto cause = onnx_failure(api.DisableTelemetryEvents(environment))) return cannot_start(*cause);
   OrtSessionOptions* options = nullptr;
   if (auto cause = onnx_failure(api.CreateSessionOptions(&options))) return cannot_start(*cause);
   made->options_.reset(options);
