@@ -20,7 +20,12 @@ _TOO_NEW = re.compile(r"Opset \d+ is under development|Unsupported model IR vers
 
 
 def load_runtime() -> Any:
-    """The module `onnxruntime`, silenced. Raises UnsupportedSetting when it is not installed."""
+    """The module `onnxruntime`, silenced. Raises UnsupportedSetting when it is not installed.
+
+    Official builds from 1.29 on tell their maker about every model, and keep a database in the user's home for that.
+    Whoever wants that sets the variable to another value.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         with captured_native_stderr():
             import onnxruntime

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
+import sys
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -123,7 +125,7 @@ def test_whisper_hears_what_python_hears(
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads as Linux lists them")
 def test_a_target_and_its_draft_share_one_pool_of_threads(onnx_gemma3: Path, onnx_draft: Path, tmp_path: Path) -> None:
-    """The runtime has a thread of its own beside the pool."""
+    """Whatever threads the runtime has beside the pool."""
     file = tmp_path / "rows"
     file.write_text("\n".join(["5,6,7"] * 4000), encoding="utf-8")
     command = [TOOL, "--bundle", onnx_gemma3, "--batch", file, "--stream", "--json"]
@@ -142,6 +144,18 @@ def threads_of(command: list[Any]) -> int:
         found = len(list(Path(f"/proc/{started.pid}/task").iterdir()))
         started.kill()
     return found
+
+
+PYTHON = [sys.executable, "-c", "from runtime_shims.start import run_model; run_model()", "generate"]
+
+
+@pytest.mark.parametrize("command", [[TOOL, "--bundle"], PYTHON], ids=["C++", "Python"])
+def test_nothing_is_left_in_the_users_home(onnx_gemma3: Path, tmp_path: Path, command: list[Any]) -> None:
+    """Where the runtime keeps what it tells its maker. On CI it keeps nothing anyway, so this is not CI."""
+    unset = ("CI", "ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(tmp_path)}
+    subprocess.run([*command, onnx_gemma3, "--ids", "5"], env=environment, capture_output=True, check=True)
+    assert [path.name for path in tmp_path.rglob("*") if "nnxruntime" in path.name] == []
 
 
 def test_what_a_bundle_holds_is_shown(onnx_t5: Path) -> None:

@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -77,6 +78,9 @@ Result<std::shared_ptr<const OnnxEnvironment>> OnnxEnvironment::shared(std::opti
   if (onnx_api() == nullptr)
     return refusal(ErrorCode::unsupported_setting, "ONNX Runtime ", OrtGetApiBase()->GetVersionString(),
                    " is older than what this build was made for; install onnxruntime ", kOldestOnnxRuntime, " or later");
+  // Official builds from 1.29 on tell their maker about every model, keep a database in the user's home for that, and open
+  // it with the environment. Whoever wants that sets the variable to another value.
+  (void)setenv("ORT_DISABLE_TELEMETRY", "1", 0);
   const OrtApi& api = *onnx_api();
   auto made = std::make_shared<OnnxEnvironment>();
   OrtThreadingOptions* pool = nullptr;
@@ -89,8 +93,6 @@ Result<std::shared_ptr<const OnnxEnvironment>> OnnxEnvironment::shared(std::opti
   if (auto cause = onnx_failure(api.CreateEnvWithGlobalThreadPools(kSilent, "fixed_capacity", pool, &environment)))
     return cannot_start(*cause);
   made->environment_.reset(environment);
-  // Some builds tell their maker about every session.
-  if (auto cause = onnx_failure(api.DisableTelemetryEvents(environment))) return cannot_start(*cause);
   OrtSessionOptions* options = nullptr;
   if (auto cause = onnx_failure(api.CreateSessionOptions(&options))) return cannot_start(*cause);
   made->options_.reset(options);
