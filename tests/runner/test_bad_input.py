@@ -375,7 +375,8 @@ def test_help_names_every_option() -> None:
 def test_the_version_names_the_format_and_the_kernels_of_python() -> None:
     ended = Runner().run("--version")
     assert ended.code == 0
-    assert ended.out.strip().endswith(f", bundle format {FORMAT_VERSION}, kernels {kernel_variant()}")
+    assert f", bundle format {FORMAT_VERSION}," in ended.out
+    assert ended.out.strip().endswith(f", kernels {kernel_variant()}")
 
 
 def test_endless_bundles_are_copies(gemma3: Path) -> None:
