@@ -20,7 +20,13 @@ from exporter.spec.capacity_plan import CapacityPlan
 from recipes.index import RECIPES
 from runtime_shims.commands.common import print_json
 
-_CHATTY = ("torchao", "torch.utils._pytree", "torch.onnx", "transformers", "huggingface_hub")
+_CHATTY = (
+    "torchao",
+    "torch.utils._pytree",
+    "torch.onnx._internal.exporter._registration",  # by its full name: PyTorch resets `torch.onnx` as it is imported
+    "transformers",
+    "huggingface_hub",
+)
 
 
 def quiet_libraries() -> None:

@@ -62,8 +62,8 @@ class Apart final : public Stepper {
   Apart(const Manifest& manifest, OnnxMethod method)
       : method_(std::move(method)), logits_(static_cast<size_t>(manifest.limits.max_batch * manifest.tokens.vocab_size)) {
     const CacheList caches = read_caches("decode", manifest.caches);
-    method_.use_caches(manifest.limits.max_batch, fresh(manifest, caches, past_names(caches)),
-                       fresh(manifest, caches, present_names(caches)));
+    method_.use_caches(manifest.limits.max_batch, fresh(manifest, caches, past_names(caches, manifest.kind)),
+                       fresh(manifest, caches, present_names(caches, manifest.kind)));
   }
 
   Result<const float*> step(const StepInputs& inputs) override {
