@@ -23,6 +23,7 @@ const Dim kRows{"b", 1, 4};
 
 Manifest seq2seq() {
   Manifest manifest;
+  manifest.kind = ModelKind::text_seq2seq;
   manifest.limits.max_batch = 4;
   manifest.limits.max_logit_rows = 2;
   manifest.tokens.vocab_size = 10;
@@ -46,22 +47,22 @@ GraphTensor graph_cache(const char* name, const char* type, int64_t last) {
 // The graphs that `seq2seq` describes.
 GraphSignature encode_graph() {
   return {{{"input_ids", "tensor(int64)", {"b", "e"}},
-           graph_cache("past.cross.0.key", "tensor(int8)", 16),
-           graph_cache("past.cross.0.value", "tensor(int8)", 20)},
+           graph_cache("past_key_values.0.encoder.key", "tensor(int8)", 16),
+           graph_cache("past_key_values.0.encoder.value", "tensor(int8)", 20)},
           {{"written", "tensor(int64)", {"b"}},
-           graph_cache("present.cross.0.key", "tensor(int8)", 16),
-           graph_cache("present.cross.0.value", "tensor(int8)", 20)}};
+           graph_cache("present.0.encoder.key", "tensor(int8)", 16),
+           graph_cache("present.0.encoder.value", "tensor(int8)", 20)}};
 }
 
 GraphSignature decode_graph() {
   return {{{"tokens", "tensor(int32)", {"b", "t"}},
-           graph_cache("past.self.0.key", "tensor(float)", 12),
-           graph_cache("past.self.0.value", "tensor(float)", 16),
-           graph_cache("past.cross.0.key", "tensor(int8)", 16),
-           graph_cache("past.cross.0.value", "tensor(int8)", 20)},
+           graph_cache("past_key_values.0.decoder.key", "tensor(float)", 12),
+           graph_cache("past_key_values.0.decoder.value", "tensor(float)", 16),
+           graph_cache("past_key_values.0.encoder.key", "tensor(int8)", 16),
+           graph_cache("past_key_values.0.encoder.value", "tensor(int8)", 20)},
           {{"logits", "tensor(float)", {"b"}},
-           graph_cache("present.self.0.key", "tensor(float)", 12),
-           graph_cache("present.self.0.value", "tensor(float)", 16)}};
+           graph_cache("present.0.decoder.key", "tensor(float)", 12),
+           graph_cache("present.0.decoder.value", "tensor(float)", 16)}};
 }
 
 Faults faults_of(const Manifest& manifest, size_t method, const GraphSignature& stated) {
@@ -80,6 +81,13 @@ TEST(files_of_a_program_lie_beside_its_decode) {
   CHECK(other_files(other).empty());
 }
 
+TEST(caches_of_a_decoder_alone_are_named_by_their_layer) {
+  const Manifest manifest = seq2seq();
+  const CacheList caches = read_caches("decode", manifest.caches);
+  CHECK(past_names(caches, ModelKind::decoder_only)[1] == "past_key_values.0.value");
+  CHECK(present_names(caches, ModelKind::text_seq2seq)[2] == "present.0.encoder.key");
+}
+
 TEST(graphs_that_are_as_listed_have_no_faults) {
   const Manifest manifest = seq2seq();
   CHECK(faults_of(manifest, 0, encode_graph()).empty());
@@ -91,14 +99,14 @@ TEST(every_tensor_that_differs_is_a_fault_of_its_own) {
   GraphSignature graph = decode_graph();
   graph.inputs[0].type = "tensor(int64)";
   graph.inputs[2].sizes[2] = int64_t{10};
-  graph.outputs[1].name = "present.self.1.key";
+  graph.outputs[1].name = "present.1.decoder.key";
   const Faults faults = faults_of(seq2seq(), 1, graph);
   CHECK(faults.size() == 3);
   CHECK(faults[0] ==
         "programs[0], decode, inputs: tokens tensor(int32)[b, t] here, tokens tensor(int64)[b, t] in the program");
-  CHECK(faults[1] == "programs[0], decode, inputs: past.self.0.value tensor(float)[b, 2, 9, 16] here, past.self.0.value "
-                     "tensor(float)[b, 2, 10, 16] in the program");
-  CHECK(faults[2].starts_with("programs[0], decode, outputs: present.self.0.key "));
+  CHECK(faults[1] == "programs[0], decode, inputs: past_key_values.0.decoder.value tensor(float)[b, 2, 9, 16] here, "
+                     "past_key_values.0.decoder.value tensor(float)[b, 2, 10, 16] in the program");
+  CHECK(faults[2].starts_with("programs[0], decode, outputs: present.0.decoder.key "));
 }
 
 TEST(a_cache_more_or_less_is_told_by_its_number) {

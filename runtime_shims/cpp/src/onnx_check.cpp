@@ -87,8 +87,8 @@ Faults method_faults(const Manifest& manifest, const ProgramEntry& entry, const 
     const GraphSize rows = wanted.inputs[0].sizes[0];
     const CacheList taken = read_caches(method.name, manifest.caches);
     const CacheList written = written_caches(method.name, manifest.caches);
-    add_caches(past_names(taken), taken, rows, wanted.inputs);
-    add_caches(present_names(written), written, rows, wanted.outputs);
+    add_caches(past_names(taken, manifest.kind), taken, rows, wanted.inputs);
+    add_caches(present_names(written, manifest.kind), written, rows, wanted.outputs);
   }
   Faults faults;
   compare(place + ", inputs", wanted.inputs, stated.inputs, faults);

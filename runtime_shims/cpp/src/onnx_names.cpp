@@ -11,10 +11,13 @@ std::string beside(std::string_view file, std::string_view name) {
   return slash == std::string_view::npos ? std::string(name) : words(file.substr(0, slash + 1), name);
 }
 
-std::vector<std::string> names_of(std::string_view prefix, const CacheList& caches) {
+std::vector<std::string> names_of(std::string_view prefix, const CacheList& caches, ModelKind kind) {
   std::vector<std::string> names;
-  for (const CacheEntry* entry : caches)
-    for (const char* part : {"key", "value"}) names.push_back(words(prefix, ".", entry->name, ".", part));
+  for (const CacheEntry* entry : caches) {
+    const char* side = entry->kind == CacheKind::cross ? ".encoder" : ".decoder";
+    if (kind == ModelKind::decoder_only) side = "";
+    for (const char* part : {"key", "value"}) names.push_back(words(prefix, ".", entry->layer, side, ".", part));
+  }
   return names;
 }
 
@@ -47,7 +50,12 @@ CacheList written_caches(std::string_view method, const std::vector<CacheEntry>&
   return written;
 }
 
-std::vector<std::string> past_names(const CacheList& caches) { return names_of("past", caches); }
-std::vector<std::string> present_names(const CacheList& caches) { return names_of("present", caches); }
+std::vector<std::string> past_names(const CacheList& caches, ModelKind kind) {
+  return names_of("past_key_values", caches, kind);
+}
+
+std::vector<std::string> present_names(const CacheList& caches, ModelKind kind) {
+  return names_of("present", caches, kind);
+}
 
 }  // namespace fixed_capacity

@@ -1,9 +1,10 @@
 // How the files of an ONNX program, and its caches among their inputs and outputs, are named. The twin of
 // runtime_shims/contract/onnx_names.py.
 //
-// A program of several methods is a file `<method>.onnx` for each, and one file of weights for all. A cache is the input
-// `past.<name>.key` or `.value` of every method that reads it, and the output `present.<name>...` of the one that writes
-// it. `name` is the cache's in the manifest.
+// A program of several methods is a file `<method>.onnx` for each, and one file of weights for all. The keys of a cache
+// are the input `past_key_values.<layer>.key` of every method that reads them, and the output `present.<layer>.key` of
+// the one that writes them, as its users know it; in encoder-decoders `<layer>.decoder.key` of self-attention and
+// `<layer>.encoder.key` of cross-attention.
 #pragma once
 
 #include <string>
@@ -33,7 +34,7 @@ CacheList read_caches(std::string_view method, const std::vector<CacheEntry>& ca
 CacheList written_caches(std::string_view method, const std::vector<CacheEntry>& caches);
 
 // Names of these caches as inputs and as outputs, keys before values.
-std::vector<std::string> past_names(const CacheList& caches);
-std::vector<std::string> present_names(const CacheList& caches);
+std::vector<std::string> past_names(const CacheList& caches, ModelKind kind);
+std::vector<std::string> present_names(const CacheList& caches, ModelKind kind);
 
 }  // namespace fixed_capacity
