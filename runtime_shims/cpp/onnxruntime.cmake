@@ -16,8 +16,8 @@ function(_find_onnxruntime_header result)
     find_path(directory onnxruntime_c_api.h PATH_SUFFIXES ${below} NO_CACHE)
   endif()
   if(NOT directory)
-    message(FATAL_ERROR "FIXED_CAPACITY_ONNXRUNTIME needs onnxruntime_c_api.h, and \"${places}\" does not hold it. `make "
-                        "runner` fetches it; or take it from a release of ONNX Runtime (1.17 or later) and set "
+    message(FATAL_ERROR "FIXED_CAPACITY_ONNXRUNTIME needs onnxruntime_c_api.h, and \"${places}\" does not hold it. "
+                        "`make runner` fetches it; or take it from a release of ONNX Runtime (1.17 or later) and set "
                         "FIXED_CAPACITY_ONNXRUNTIME_HEADERS to its directory. See docs/building-for-devices.md")
   endif()
   set(${result} ${directory} PARENT_SCOPE)

@@ -1,9 +1,8 @@
-// onnx-steps [--apart] [--int32] BUNDLE ROWS POSITION...: steps of one token in all of ROWS rows of a decoder-only ONNX
-// program, one at each position. Prints how much the process has grown meanwhile, the bytes of the smallest cache, and the
-// last logits of row 0, as JSON. For tests/runner/test_onnx_memory.py.
+// onnx-steps [--apart] BUNDLE ROWS POSITION...: steps of one token in all of ROWS rows of a decoder-only ONNX program,
+// one at each position. Prints by how many bytes the process has grown meanwhile, and those of the smallest cache, as
+// JSON. For tests/runner/test_onnx_memory.py.
 //
-// --apart is its control: caches come back in memory of their own. --int32 says that the graph takes integers of 32 bits,
-// which no manifest can say yet.
+// --apart is its control: caches come back in memory of their own.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,16 +40,16 @@ void take_rows(Manifest& manifest, int64_t rows) {
 class Stepper {
  public:
   virtual ~Stepper() = default;
-  virtual Result<const float*> step(const StepInputs& inputs) = 0;
+  virtual Status step(const StepInputs& inputs) = 0;
 };
 
 class WholeProgram final : public Stepper {
  public:
   explicit WholeProgram(std::unique_ptr<Program> program) : program_(std::move(program)) {}
-  Result<const float*> step(const StepInputs& inputs) override {
+  Status step(const StepInputs& inputs) override {
     const Result<Logits> logits = program_->decode(inputs);
     if (!logits) return logits.error();
-    return logits->data;
+    return {};
   }
 
  private:
@@ -60,24 +59,25 @@ class WholeProgram final : public Stepper {
 class Apart final : public Stepper {
  public:
   Apart(const Manifest& manifest, OnnxMethod method)
-      : method_(std::move(method)), logits_(static_cast<size_t>(manifest.limits.max_batch * manifest.tokens.vocab_size)) {
+      : method_(std::move(method)),
+        logits_(static_cast<size_t>(manifest.limits.max_batch * manifest.tokens.vocab_size)) {
     const CacheList caches = read_caches("decode", manifest.caches);
     method_.use_caches(manifest.limits.max_batch, fresh(manifest, caches, past_names(caches, manifest.kind)),
                        fresh(manifest, caches, present_names(caches, manifest.kind)));
   }
 
-  Result<const float*> step(const StepInputs& inputs) override {
+  Status step(const StepInputs& inputs) override {
     const int64_t rows = inputs.rows, words_count = static_cast<int64_t>(logits_.size()) / rows;
     const OnnxArgument arguments[] = {{inputs.tokens, {}, {rows, 1}},
                                       {inputs.positions, {}, {rows}},
                                       {inputs.step_lengths, {}, {rows}},
                                       {inputs.logit_rows, {}, {rows, 1}}};
-    if (Status done = method_.run(arguments, logits_.data(), {rows, 1, words_count}); !done) return done.error();
-    return logits_.data();
+    return method_.run(arguments, logits_.data(), {rows, 1, words_count});
   }
 
  private:
-  std::vector<OnnxCache> fresh(const Manifest& manifest, const CacheList& caches, const std::vector<std::string>& names) {
+  std::vector<OnnxCache> fresh(const Manifest& manifest, const CacheList& caches,
+                               const std::vector<std::string>& names) {
     std::vector<OnnxCache> made;
     for (size_t index = 0; index < names.size(); ++index) {
       const CacheEntry& entry = *caches[index / 2];
@@ -110,30 +110,24 @@ Result<std::unique_ptr<Stepper>> load(const Bundle& bundle, bool apart) {
   return std::unique_ptr<Stepper>(std::make_unique<Apart>(bundle.manifest, std::move(method)));
 }
 
-// Prints what the steps at `positions` took, and what the last one answered.
-Status run(Bundle bundle, int64_t rows, std::span<const int64_t> positions, bool apart, bool is_narrow) {
+// Prints what the steps at `positions` took.
+Status run(Bundle bundle, int64_t rows, std::span<const int64_t> positions, bool apart) {
   Manifest& manifest = bundle.manifest;
   take_rows(manifest, rows);
-  if (is_narrow)
-    for (TensorEntry& input : manifest.programs[0].methods[0].inputs) input.dtype = "int32";
   const Result<std::unique_ptr<Stepper>> stepper = load(bundle, apart);
   if (!stepper) return stepper.error();
   const auto count = static_cast<size_t>(rows);
   const std::vector<int64_t> tokens(count, 5), lengths(count, 1), logit_rows(count, 0);
   std::vector<int64_t> at(count);
   const int64_t before = resident_bytes();
-  const float* logits = nullptr;
   for (const int64_t position : positions) {
     std::fill(at.begin(), at.end(), position);
-    const Result<const float*> answered = (*stepper)->step({rows, 1, 1, tokens, at, lengths, logit_rows, {}});
-    if (!answered) return answered.error();
-    logits = *answered;
+    if (Status done = (*stepper)->step({rows, 1, 1, tokens, at, lengths, logit_rows, {}}); !done) return done;
   }
   Json report{{"grown", resident_bytes() - before}};
   int64_t smallest = INT64_MAX;
   for (const CacheEntry& entry : manifest.caches) smallest = std::min(smallest, entry.size_bytes / 2);
   report["smallest_cache"] = smallest;
-  report["logits"] = std::vector<float>(logits, logits + manifest.tokens.vocab_size);
   std::printf("%s\n", report.dump().c_str());
   return {};
 }
@@ -143,18 +137,17 @@ Status run(Bundle bundle, int64_t rows, std::span<const int64_t> positions, bool
 
 int main(int count, char** arguments) {
   using namespace fixed_capacity;
-  bool apart = false, is_narrow = false;
+  bool apart = false;
   std::vector<std::string> given;
   for (int index = 1; index < count; ++index) {
     apart = apart || std::strcmp(arguments[index], "--apart") == 0;
-    is_narrow = is_narrow || std::strcmp(arguments[index], "--int32") == 0;
     if (arguments[index][0] != '-') given.emplace_back(arguments[index]);
   }
   if (given.size() < 3) return 2;
   std::vector<int64_t> numbers;
   for (size_t index = 1; index < given.size(); ++index) numbers.push_back(std::stoll(given[index]));
   Result<Bundle> bundle = read_bundle(given[0], false);
-  const Status done = bundle ? run(std::move(bundle).value(), numbers[0], std::span(numbers).subspan(1), apart, is_narrow)
+  const Status done = bundle ? run(std::move(bundle).value(), numbers[0], std::span(numbers).subspan(1), apart)
                              : Status(bundle.error());
   if (done) return 0;
   std::fprintf(stderr, "%s\n", done.error().message.c_str());

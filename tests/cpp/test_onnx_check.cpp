@@ -30,7 +30,7 @@ Manifest seq2seq() {
   manifest.memory.cache_bytes = 1000;
   manifest.caches = {cache("self.0", CacheKind::sliding, "float32"), cache("cross.0", CacheKind::cross, "int8")};
   const MethodEntry encode{"encode", {{"input_ids", "int64", {kRows, {"e", 1, 9}}}}, {{"written", "int64", {kRows}}}};
-  const MethodEntry decode{"decode", {{"input_ids", "int32", {kRows, {"t", 1, 3}}}}, {{"logits", "float32", {kRows}}}};
+  const MethodEntry decode{"decode", {{"tokens", "int32", {kRows, {"t", 1, 3}}}}, {{"logits", "float32", {kRows}}}};
   ProgramEntry program;
   program.file = "onnx/decode.onnx";
   program.format = "onnx";
@@ -55,7 +55,7 @@ GraphSignature encode_graph() {
 }
 
 GraphSignature decode_graph() {
-  return {{{"input_ids", "tensor(int32)", {"b", "t"}},
+  return {{{"tokens", "tensor(int32)", {"b", "t"}},
            graph_cache("past_key_values.0.decoder.key", "tensor(float)", 12),
            graph_cache("past_key_values.0.decoder.value", "tensor(float)", 16),
            graph_cache("past_key_values.0.encoder.key", "tensor(int8)", 16),
@@ -81,6 +81,13 @@ TEST(files_of_a_program_lie_beside_its_decode) {
   CHECK(other_files(other).empty());
 }
 
+TEST(caches_of_a_decoder_alone_are_named_by_their_layer) {
+  const Manifest manifest = seq2seq();
+  const CacheList caches = read_caches("decode", manifest.caches);
+  CHECK(past_names(caches, ModelKind::decoder_only)[1] == "past_key_values.0.value");
+  CHECK(present_names(caches, ModelKind::text_seq2seq)[2] == "present.0.encoder.key");
+}
+
 TEST(graphs_that_are_as_listed_have_no_faults) {
   const Manifest manifest = seq2seq();
   CHECK(faults_of(manifest, 0, encode_graph()).empty());
@@ -96,10 +103,9 @@ TEST(every_tensor_that_differs_is_a_fault_of_its_own) {
   const Faults faults = faults_of(seq2seq(), 1, graph);
   CHECK(faults.size() == 3);
   CHECK(faults[0] ==
-        "programs[0], decode, inputs: input_ids tensor(int32)[b, t] here, input_ids tensor(int64)[b, t] in the program");
-  CHECK(faults[1] ==
-        "programs[0], decode, inputs: past_key_values.0.decoder.value tensor(float)[b, 2, 9, 16] here, "
-        "past_key_values.0.decoder.value tensor(float)[b, 2, 10, 16] in the program");
+        "programs[0], decode, inputs: tokens tensor(int32)[b, t] here, tokens tensor(int64)[b, t] in the program");
+  CHECK(faults[1] == "programs[0], decode, inputs: past_key_values.0.decoder.value tensor(float)[b, 2, 9, 16] here, "
+                     "past_key_values.0.decoder.value tensor(float)[b, 2, 10, 16] in the program");
   CHECK(faults[2].starts_with("programs[0], decode, outputs: present.0.decoder.key "));
 }
 

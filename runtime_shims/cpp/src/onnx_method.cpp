@@ -101,8 +101,8 @@ OnnxMethod::Cause OnnxMethod::bind_and_run(std::span<const OnnxArgument> argumen
   for (size_t index = 0; index < arguments.size(); ++index) {
     const TensorEntry& input = entry_.inputs[index];
     const void* data = data_of(index, arguments[index]);
-    if (Cause cause = over(environment_->memory(), data, element_type(input.dtype), arguments[index].sizes.get(), value))
-      return cause;
+    const std::span<const int64_t> sizes = arguments[index].sizes.get();
+    if (Cause cause = over(environment_->memory(), data, element_type(input.dtype), sizes, value)) return cause;
     if (Cause cause = onnx_failure(api.BindInput(binding.get(), input.name.c_str(), value.get()))) return cause;
   }
   const TensorEntry& result = entry_.outputs[0];

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fixed_capacity/manifest.h"
-#include "onnx_runtime.h"
+#include "onnx_sessions.h"
 
 namespace fixed_capacity {
 
@@ -39,7 +39,8 @@ struct OnnxArgument {
   TensorSizes sizes;
 };
 
-// The memory of the keys or of the values of a cache, [B, K, S, D], under the name of the input or output it is bound to.
+// The memory of the keys or of the values of a cache, [B, K, S, D], under the name of the input or output that it is
+// bound to.
 struct OnnxCache {
   std::string name, dtype;
   std::vector<int64_t> row_sizes;  // [K, S, D]
@@ -55,11 +56,12 @@ class OnnxMethod {
   OnnxMethod(std::shared_ptr<const OnnxEnvironment> environment, OnnxSession session, std::string name,
              const MethodEntry& entry);
 
-  // Which memory is bound, and memory for arguments of another type. Before the first run; the manifest has been checked.
+  // Which memory is bound, and memory for arguments of another type. Before the first run, of a manifest that has been
+  // checked.
   void use_caches(int64_t max_batch, std::vector<OnnxCache> taken, std::vector<OnnxCache> written);
 
-  // Runs the method; its result, contiguous, is written to `output` of type `entry.outputs[0]`. No memory of this library is
-  // taken but by the first call of each size of a batch.
+  // Runs the method; its result, contiguous, is written to `output` of type `entry.outputs[0]`. Takes no memory of this
+  // library but in the first call of each size of a batch.
   [[nodiscard]] Status run(std::span<const OnnxArgument> arguments, void* output, const TensorSizes& output_sizes);
 
   const MethodEntry& entry() const { return entry_; }

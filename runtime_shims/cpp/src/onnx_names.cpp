@@ -11,16 +11,13 @@ std::string beside(std::string_view file, std::string_view name) {
   return slash == std::string_view::npos ? std::string(name) : words(file.substr(0, slash + 1), name);
 }
 
-// `<layer>`, and in encoder-decoders which of a layer's two caches it is.
-std::string place_of(const CacheEntry& entry, ModelKind kind) {
-  if (kind == ModelKind::decoder_only) return std::to_string(entry.layer);
-  return words(entry.layer, entry.kind == CacheKind::cross ? ".encoder" : ".decoder");
-}
-
 std::vector<std::string> names_of(std::string_view prefix, const CacheList& caches, ModelKind kind) {
   std::vector<std::string> names;
-  for (const CacheEntry* entry : caches)
-    for (const char* part : {"key", "value"}) names.push_back(words(prefix, ".", place_of(*entry, kind), ".", part));
+  for (const CacheEntry* entry : caches) {
+    const char* side = entry->kind == CacheKind::cross ? ".encoder" : ".decoder";
+    if (kind == ModelKind::decoder_only) side = "";
+    for (const char* part : {"key", "value"}) names.push_back(words(prefix, ".", entry->layer, side, ".", part));
+  }
   return names;
 }
 

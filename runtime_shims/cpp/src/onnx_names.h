@@ -1,9 +1,10 @@
 // How the files of an ONNX program, and its caches among their inputs and outputs, are named. The twin of
 // runtime_shims/contract/onnx_names.py.
 //
-// A program of several methods is a file `<method>.onnx` for each, and one file of weights for all. The keys of a
-// cache are the input `past_key_values.<layer>.key` of every method that reads them, and the output `present.<layer>.key` of
-// the one that writes them; in encoder-decoders `<layer>.decoder.key` and `<layer>.encoder.key` of cross-attention.
+// A program of several methods is a file `<method>.onnx` for each, and one file of weights for all. The keys of a cache
+// are the input `past_key_values.<layer>.key` of every method that reads them, and the output `present.<layer>.key` of
+// the one that writes them, as its users know it; in encoder-decoders `<layer>.decoder.key` of self-attention and
+// `<layer>.encoder.key` of cross-attention.
 #pragma once
 
 #include <string>

@@ -20,8 +20,8 @@ class CacheMemory {
   // False when this machine cannot give the memory.
   bool allocate(const Manifest& manifest);
   void clear();
-  // The memory of the inputs `inputs`, each under the name that `names` has in its place.
-  std::vector<OnnxCache> bound(const std::vector<std::string>& inputs, const std::vector<std::string>& names) const;
+  // The memory of the inputs `places`, under `names`.
+  std::vector<OnnxCache> bound(const std::vector<std::string>& places, const std::vector<std::string>& names) const;
 
  private:
   struct Free {
@@ -56,12 +56,12 @@ void CacheMemory::clear() {
   for (const Held& held : held_) std::memset(held.memory.get(), 0, held.bytes);
 }
 
-std::vector<OnnxCache> CacheMemory::bound(const std::vector<std::string>& inputs,
+std::vector<OnnxCache> CacheMemory::bound(const std::vector<std::string>& places,
                                           const std::vector<std::string>& names) const {
   std::vector<OnnxCache> bound;
-  for (size_t index = 0; index < inputs.size(); ++index)
+  for (size_t index = 0; index < places.size(); ++index)
     for (const Held& held : held_) {
-      if (held.cache.name != inputs[index]) continue;
+      if (held.cache.name != places[index]) continue;
       bound.push_back(held.cache);
       bound.back().name = names[index];
     }
@@ -121,10 +121,10 @@ Status OnnxProgram::allocate(const Manifest& manifest, const ProgramEntry& entry
                    " bytes that it plans; export with lower limits");
   for (OnnxMethod& method : methods_) {
     const std::string& name = method.entry().name;
-    const ModelKind kind = manifest.kind;
-    const CacheList taken = read_caches(name, manifest.caches), written = written_caches(name, manifest.caches);
-    method.use_caches(limits_.max_batch, caches_.bound(past_names(taken, kind), past_names(taken, kind)),
-                      caches_.bound(past_names(written, kind), present_names(written, kind)));
+    const CacheList written = written_caches(name, manifest.caches);
+    const std::vector<std::string> taken = past_names(read_caches(name, manifest.caches), manifest.kind);
+    method.use_caches(limits_.max_batch, caches_.bound(taken, taken),
+                      caches_.bound(past_names(written, manifest.kind), present_names(written, manifest.kind)));
   }
   const auto rows = static_cast<size_t>(limits_.max_batch);
   logits_.resize(rows * static_cast<size_t>(limits_.max_logit_rows) * static_cast<size_t>(vocab_size_));

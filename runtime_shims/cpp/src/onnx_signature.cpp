@@ -1,6 +1,6 @@
 // What a session of ONNX Runtime states about its inputs and outputs.
 #include "fixed_capacity/words.h"
-#include "onnx_runtime.h"
+#include "onnx_sessions.h"
 
 namespace fixed_capacity {
 namespace {

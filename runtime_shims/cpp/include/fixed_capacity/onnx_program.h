@@ -15,8 +15,8 @@ namespace fixed_capacity {
 
 // Loads every method of a program over one set of caches, which is this program's own memory and is written in place.
 //
-// All ONNX programs of a process share one pool of threads. The first one makes it, of `threads` threads or one per core;
-// the pool goes with the last.
+// All ONNX programs of a process share one pool of threads. The first one makes it, of `threads` threads or one per
+// core; the pool goes with the last.
 Result<std::unique_ptr<Program>> load_onnx_program(const Bundle& bundle, const ProgramEntry& entry,
                                                    std::optional<int64_t> threads = std::nullopt);
 

@@ -1,5 +1,5 @@
 // ONNX Runtime's public C API as this library uses it: handles that release themselves, errors as one line, and the
-// environment that all programs of a process share.
+// environment that all programs of a process share. The twin of runtime_shims/reference/onnx_sessions.py.
 #pragma once
 
 #include <onnxruntime_c_api.h>

@@ -1,4 +1,4 @@
-#include "onnx_runtime.h"
+#include "onnx_sessions.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -32,7 +32,8 @@ std::optional<std::string> what_is_too_new(const std::string& text) {
   constexpr std::string_view kOpset = "Opset ", kUnfinished = " is under development";
   for (size_t start = text.find(kOpset); start != std::string::npos; start = text.find(kOpset, start + 1)) {
     const size_t end = text.find_first_not_of("0123456789", start + kOpset.size());
-    if (end != std::string::npos && end > start + kOpset.size() && text.compare(end, kUnfinished.size(), kUnfinished) == 0)
+    if (end == std::string::npos || end == start + kOpset.size()) continue;
+    if (text.compare(end, kUnfinished.size(), kUnfinished) == 0)
       return text.substr(start, end + kUnfinished.size() - start);
   }
   for (const char* begin : {"Unsupported model IR version", "Could not find an impl"})
@@ -77,9 +78,10 @@ Result<std::shared_ptr<const OnnxEnvironment>> OnnxEnvironment::shared(std::opti
   if (auto known = newest.lock()) return known;
   if (onnx_api() == nullptr)
     return refusal(ErrorCode::unsupported_setting, "ONNX Runtime ", OrtGetApiBase()->GetVersionString(),
-                   " is older than what this build was made for; install onnxruntime ", kOldestOnnxRuntime, " or later");
-  // Official builds from 1.29 on tell their maker about every model, keep a database in the user's home for that, and open
-  // it with the environment. Whoever wants that sets the variable to another value.
+                   " is older than what this build was made for; install onnxruntime ",
+                   kOldestOnnxRuntime, " or later");
+  // Official builds from 1.29 on tell their maker about every model, keep a database in the user's home for that, and
+  // open it with the environment. Whoever wants that sets the variable to another value.
   (void)setenv("ORT_DISABLE_TELEMETRY", "1", 0);
   const OrtApi& api = *onnx_api();
   auto made = std::make_shared<OnnxEnvironment>();
@@ -108,7 +110,8 @@ Result<std::shared_ptr<const OnnxEnvironment>> OnnxEnvironment::shared(std::opti
 
 Result<OnnxSession> OnnxEnvironment::open(const std::filesystem::path& path, const std::string& name) const {
   OrtSession* session = nullptr;
-  const auto cause = onnx_failure(onnx_api()->CreateSession(environment_.get(), path.c_str(), options_.get(), &session));
+  const auto cause =
+      onnx_failure(onnx_api()->CreateSession(environment_.get(), path.c_str(), options_.get(), &session));
   if (!cause) return OnnxSession(session);
   if (const auto unknown = what_is_too_new(*cause))
     return refusal(ErrorCode::unsupported_setting, name, " needs more than onnxruntime ",
