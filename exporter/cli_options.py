@@ -143,8 +143,8 @@ DtypeOption = Annotated[
     typer.Option(
         "--dtype",
         metavar="TYPE",
-        help=f"How caches and unquantized matrices are stored: {' or '.join(DTYPES)}; arithmetic is always float32. "
-        f"Default: {DTYPES[0]}.",
+        help=f"How caches and unquantized matrices are stored: {' or '.join(DTYPES)}. Arithmetic is float32; with onnx "
+        f"products are of this type too. Default: {DTYPES[0]}.",
         rich_help_panel=PROGRAM,
     ),
 ]

@@ -161,7 +161,9 @@ def _modules(
     model: PreTrainedModel, plan: CapacityPlan, spelling: Attention, front_end: FrontEnd | None
 ) -> dict[str, nn.Module]:
     """The methods of the program, over a model that has given its eager answers."""
+    from exporter.cache.spellings import ONNX
     from exporter.models.methods import build_methods
+    from exporter.weights.half import compute_in_half
     from exporter.weights.quantize import keep_integers_only
     from exporter.weights.torchao_form import plain_tensors
 
@@ -169,6 +171,8 @@ def _modules(
         keep_integers_only(model)
     elif plan.recipe.quantize != "none":
         plain_tensors(model)
+    elif spelling == ONNX and plan.recipe.dtype == "float16":
+        compute_in_half(model)
     return build_methods(model, plan, spelling, front_end)
 
 

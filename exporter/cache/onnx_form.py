@@ -21,6 +21,7 @@ from torch import Tensor
 from .attention_binding import Attend, BiasTable
 from .cache_layer import CacheLayer
 from .onnx_operators import attend, onnx_operators
+from .stored_states import as_stored
 
 MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
 Caches = tuple[Tensor, Tensor]
@@ -81,12 +82,12 @@ class OnnxSpelling:
     def _attend(
         self, call: Attend, query_bHTD: Tensor, states: Caches, mask: Tensor, live: Live | None = None
     ) -> Tensor:
-        """Attention -> `[b, T, H, Dv]`; mask float `[b or 1, H or 1, T or 1, S]`.
+        """Attention -> `[b, T, H, Dv]` in the type of the states; mask float32 `[b or 1, H or 1, T or 1, S]`.
 
         Sizes change a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
         """
         (heads, step_tokens), kv_heads = query_bHTD.shape[1:3], states[0].shape[1]
-        query = query_bHTD * call.scale
+        query = as_stored(query_bHTD * call.scale, states[0].dtype)
         if heads != kv_heads:
             query = query.contiguous().unflatten(1, (kv_heads, -1)).flatten(2, 3)
             mask = mask.expand(-1, -1, step_tokens, -1)
@@ -119,7 +120,7 @@ class OnnxSpelling:
 
     def _scattered(self, cache: Tensor, state_bKTD: Tensor, slots_bT: Tensor, written_bT: Tensor) -> Tensor:
         held = self.ops.read_slots(cache, slots_bT)
-        update = torch.where(written_bT[:, None, :, None], state_bKTD, held)
+        update = torch.where(written_bT[:, None, :, None], as_stored(state_bKTD, cache.dtype), held)
         return self.ops.scatter_slots(cache, update, slots_bT[:, 0])
 
     def _ring_slots(self, call: Attend, step_tokens: int) -> Tensor:

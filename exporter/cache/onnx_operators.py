@@ -38,14 +38,15 @@ def attend(query_bKMD: Tensor, keys_bKSD: Tensor, values_bKSD: Tensor, mask: Ten
     """Attention of scaled queries -> `[b, K, M, Dv]`.
 
     mask is float `[b or 1, K or 1, T or 1, S]`, or with groups `[b or 1, K or 1, G or 1, T, S]`. The queries of a group
-    are rows of one product with their head's keys, so that a cache is read where it lies.
+    are rows of one product with their head's keys, so that a cache is read where it lies. Products have the type of the
+    states; scores and their softmax are float32.
     """
-    scores = query_bKMD @ keys_bKSD.transpose(-1, -2)
+    scores = (query_bKMD @ keys_bKSD.transpose(-1, -2)).float()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if mask.dim() == 4:
-        return torch.softmax(scores + mask, dim=-1) @ values_bKSD
-    weights = torch.softmax(scores.unflatten(2, (-1, mask.shape[3])) + mask, dim=-1)
+        return torch.softmax(scores + mask, dim=-1).to(values_bKSD.dtype) @ values_bKSD
+    weights = torch.softmax(scores.unflatten(2, (-1, mask.shape[3])) + mask, dim=-1).to(values_bKSD.dtype)
     return weights.flatten(2, 3) @ values_bKSD
 
 

@@ -63,7 +63,7 @@ def _shape(attended: Attended) -> ir.Shape:
 
 def _attend(tape: Tape, attended: Attended) -> ir.Value:
     transposed = tape.op("Transpose", [attended.keys], {"perm": [0, 1, 3, 2]})
-    scores = tape.op("MatMul", [attended.query, transposed])
+    scores = _cast(tape, tape.op("MatMul", [attended.query, transposed]), attended, ir.DataType.FLOAT)
     if attended.softcap is not None:
         cap = tape.op("Constant", [], {"value": ir.tensor(attended.softcap, ir.DataType.FLOAT)})
         scores = tape.op("Mul", [tape.op("Tanh", [tape.op("Div", [scores, cap])]), cap])
@@ -73,7 +73,14 @@ def _attend(tape: Tape, attended: Attended) -> ir.Value:
         together = tape.op("Shape", [scores])
         masked = tape.op("Add", [tape.op("Reshape", [scores, _apart(tape, scores, attended.mask)]), attended.mask])
         weights = tape.op("Reshape", [tape.op("Softmax", [masked], {"axis": -1}), together])
-    return tape.op("MatMul", [weights, attended.values])
+    return tape.op("MatMul", [_cast(tape, weights, attended, attended.query.dtype), attended.values])
+
+
+def _cast(tape: Tape, value: ir.Value, attended: Attended, dtype: ir.DataType | None) -> ir.Value:
+    """Scores and their softmax are float32, and products have the type of the queries: a cast where these differ."""
+    if attended.query.dtype == ir.DataType.FLOAT:
+        return value
+    return tape.op("Cast", [value], {"to": dtype})
 
 
 def _apart(tape: Tape, scores: ir.Value, mask: ir.Value) -> ir.Value:

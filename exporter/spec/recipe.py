@@ -147,8 +147,10 @@ class Recipe:
         if self.attention == "fused":
             return ["--attention fused is an operator of ours, which ONNX does not have; use portable or leave it out"]
         faults = []
-        if self.dtype != "float32":
-            faults.append(f"--dtype {self.dtype} is not available with --backend onnx; leave it out")
+        others = [backend for backend in self.backends if backend != "onnx"]
+        if others and self.dtype != "float32":
+            fault = f"--dtype {self.dtype} means other numbers with --backend onnx than with {' and '.join(others)}"
+            faults.append(f"{fault}; export a bundle for each")
         if self.quantize != "none":
             faults.append(f"--quantize {self.quantize} is not available with --backend onnx; leave it out")
         return faults

@@ -1,16 +1,21 @@
-"""Weights in half precision: which numbers it holds, and a model's matrices rounded to them.
+"""Weights in half precision: which numbers it holds, a model's matrices rounded to them, and products in it.
 
 A model is rounded before its answers are recorded, so that eager PyTorch and the program have the same weights. Storing
 then loses nothing: what half precision would change is stored as it is.
+
+Products in half precision are those of PyTorch's autocast: a product and what follows it are in half, what adds up over
+the layers is not. A lookup returns float32, so the sum that every layer adds to is float32, as norms are.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from exporter.spec.faults import ExportFailed, raise_if_any
 from exporter.spec.weight_format import is_linear
+from exporter.weights.replacement import lookup_scale, replace_modules
 
 LARGEST = torch.finfo(torch.float16).max
 
@@ -35,6 +40,58 @@ def round_to_half(model: nn.Module) -> None:
     raise_if_any(ExportFailed, "--dtype float16", faults)
     for weight in weights.values():
         weight.data = weight.data.half().to(weight.dtype)
+
+
+class HalfLinear(nn.Module):
+    """`[..., C] -> [..., N]` in half precision; with `is_wide`, from weights in half but in float32."""
+
+    def __init__(self, weight_NC: nn.Parameter, bias: Tensor | None, is_wide: bool) -> None:
+        super().__init__()
+        self.weight, self.is_wide = weight_NC, is_wide
+        dtype = torch.float32 if is_wide else torch.float16
+        self.bias = None if bias is None else nn.Parameter(bias.detach().to(dtype), requires_grad=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.is_wide:
+            return functional.linear(rows.float(), self.weight.float(), self.bias)
+        return functional.linear(rows.to(self.weight.dtype), self.weight, self.bias)
+
+
+class HalfEmbedding(nn.Module):
+    """Rows of a matrix in half precision, in float32; some models scale what they look up."""
+
+    def __init__(self, weight: nn.Parameter, scale: Tensor | float | None) -> None:
+        super().__init__()
+        self.weight, self.scale = weight, scale
+
+    def forward(self, indices: Tensor) -> Tensor:
+        rows = functional.embedding(indices, self.weight).float()
+        return rows if self.scale is None else rows * self.scale
+
+
+def compute_in_half(model: nn.Module) -> None:
+    """Replace every product and lookup of `model` in place by one in half precision; shared weights stay shared.
+
+    What transformers keeps in float32, T5's feed-forward output, is computed there: its values exceed half's range.
+    """
+    embedding, wide = model.get_input_embeddings(), getattr(model, "_keep_in_fp32_modules", None) or ()
+    halves: dict[int, nn.Parameter] = {}
+
+    def half(weight: Tensor) -> nn.Parameter:
+        if id(weight) not in halves:
+            halves[id(weight)] = nn.Parameter(weight.detach().half(), requires_grad=False)
+        return halves[id(weight)]
+
+    table = embedding.weight
+    replaced: dict[int, nn.Module] = {}
+    for name, module in model.named_modules():
+        if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
+            replaced[id(module)] = HalfEmbedding(half(table), lookup_scale(module))
+        elif is_linear(module):
+            is_transposed = not isinstance(module, nn.Linear)
+            weight = half(module.weight.T.contiguous() if is_transposed else module.weight)
+            replaced[id(module)] = HalfLinear(weight, module.bias, name.rpartition(".")[2] in wide)
+    replace_modules(model, replaced)
 
 
 def _matrices(model: nn.Module) -> dict[str, nn.Parameter]:

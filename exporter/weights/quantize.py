@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exporter.spec.faults import ExportFailed
 from exporter.spec.weight_format import DEFAULT_GROUP, WeightFormat, is_linear
 from exporter.weights.operators import dequantized, operators, quantize_groups
+from exporter.weights.replacement import lookup_scale, replace_modules
 
 _SMALLEST_SCALE = 1e-30
 _PARTS_OF_RANGE = (1.0, 0.95, 0.9, 0.85, 0.8)
@@ -166,16 +166,13 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
     for module in list(model.modules()):
         if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
             # Encoder and decoder may look up in modules of their own that share one table.
-            replaced[id(module)] = QuantizedEmbedding(matrix(table, weights.embedding_bits), _scale(module))
+            replaced[id(module)] = QuantizedEmbedding(matrix(table, weights.embedding_bits), lookup_scale(module))
         elif is_linear(module):
             bits = weights.embedding_bits if module is head else weights.linear_bits
             transposed = not isinstance(module, nn.Linear)
             made = QuantizedMatrix(module.weight.T, bits, group) if transposed else matrix(module.weight, bits)
             replaced[id(module)] = QuantizedLinear(made, module.bias)
-    for parent in list(model.modules()):
-        for name, child in parent._modules.items():
-            if id(child) in replaced:
-                parent._modules[name] = replaced[id(child)]
+    replace_modules(model, replaced)
 
 
 def keep_integers_only(model: nn.Module) -> None:
@@ -183,12 +180,3 @@ def keep_integers_only(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, QuantizedMatrix):
             module.rounded_NC.clear()
-
-
-def _scale(embedding: nn.Module) -> Tensor | float | None:
-    """What an embedding multiplies its rows with: `embed_scale` in every family that scales inside the lookup."""
-    scale = getattr(embedding, "embed_scale", None)
-    if scale is None and type(embedding) is not nn.Embedding:
-        fault = f"the embedding {type(embedding).__name__} is not known; use --quantize none"
-        raise ExportFailed("quantization", [fault])
-    return scale.clone() if isinstance(scale, Tensor) else scale

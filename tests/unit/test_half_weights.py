@@ -1,4 +1,4 @@
-"""What `--dtype float16` does to a model's weights before its answers are recorded."""
+"""What `--dtype float16` does to a model's weights before its answers are recorded, and for ONNX to its products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from exporter.lower.executorch_weights import WeightStore
 from exporter.spec.faults import ExportFailed
-from exporter.weights.half import half_holds, round_to_half
+from exporter.weights.half import HalfLinear, compute_in_half, half_holds, round_to_half
 from tests.support.tiny_models import CASES, build
 
 
@@ -68,3 +68,23 @@ def test_only_what_loses_nothing_is_stored_in_half() -> None:
     assert (packed.dtype, layout.bits) == (torch.float32, 32)
     packed, layout = WeightStore(32).floats(rounded, transposed=False)
     assert (packed.dtype, layout.bits) == (torch.float32, 32)
+
+
+def test_only_feed_forward_outputs_of_t5_compute_in_float32_and_their_weights_are_halves() -> None:
+    for case in ("t5", "mt5", "flan_t5", "bart"):
+        half = build(case)
+        compute_in_half(half)
+        wide = {name for name, module in half.named_modules() if isinstance(module, HalfLinear) and module.is_wide}
+        assert wide == {name for name, _ in half.named_modules() if name.endswith(".wo")}
+        assert bool(wide) is (case != "bart")
+        assert {half.get_submodule(name).weight.dtype for name in wide} <= {torch.float16}
+
+
+@pytest.mark.parametrize("case", ["llama", "gemma3", "t5", "bart", "gpt2"])
+def test_products_in_half_share_what_was_shared(case: str) -> None:
+    model = build(case)
+    is_tied = model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    matrices = sum(weight.dim() == 2 for weight in model.parameters())
+    compute_in_half(model)
+    assert (model.get_input_embeddings().weight is model.get_output_embeddings().weight) == is_tied
+    assert sum(weight.dim() == 2 for weight in model.parameters()) == matrices
