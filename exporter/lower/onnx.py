@@ -9,6 +9,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
+from exporter.lower.onnx_inferable import standard_part
+from exporter.lower.onnx_integers import write_out_integers
 from exporter.lower.onnx_translations import translations
 from exporter.lower.onnx_weights import store_weights
 from exporter.lower.program_file import LoweredProgram
@@ -67,6 +69,7 @@ def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.M
     )
     model = exported.model
     exported.rename_axes(_axis_names(model, method))
+    write_out_integers(model)
     ClearMetadataAndDocStringPass()(model)  # stack traces hold paths of this machine
     for name, value in list(model.graph.initializers.items()):
         value.name = name.removeprefix(_WRAPPERS)
@@ -101,5 +104,8 @@ def _check(path: Path) -> None:
     """
     try:
         onnx.checker.check_model(str(path), full_check=True)
+        known = standard_part(path)
+        if known is not None:
+            onnx.checker.check_model(known, full_check=True)
     except Exception as error:  # the checker and shape inference raise types of their own
         raise OnnxCheckError(path.name, [" ".join(str(error).split())]) from error
