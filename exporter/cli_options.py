@@ -134,7 +134,8 @@ GroupSizeOption = Annotated[
     typer.Option(
         "--group-size",
         metavar="N",
-        help="With --quantize: weights that share a scale, a multiple of 32. Default: 32.",
+        help="With --quantize: weights that share a scale, a multiple of 32. Default: 32. With onnx a power of two; 0: "
+        "all of a feature, and all activations of a row, in standard operators.",
         rich_help_panel=PROGRAM,
     ),
 ]

@@ -149,8 +149,8 @@ def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
     weights = WeightFormat.of(recipe)
     if weights.is_quantized:
         progress.stage("quantizing weights")
-        quantize = quantize_model if recipe.attention == "fused" else quantize_for_xnnpack
-        quantize(model, weights)
+        ours = recipe.attention == "fused" or weights.for_onnx
+        (quantize_model if ours else quantize_for_xnnpack)(model, weights)
     elif recipe.dtype == "float16":
         progress.stage("rounding weights")
         round_to_half(model)
@@ -167,7 +167,7 @@ def _modules(
     from exporter.weights.quantize import keep_integers_only
     from exporter.weights.torchao_form import plain_tensors
 
-    if plan.recipe.attention == "fused":
+    if plan.recipe.attention == "fused" or (spelling == ONNX and plan.recipe.quantize != "none"):
         keep_integers_only(model)
     elif plan.recipe.quantize != "none":
         plain_tensors(model)

@@ -38,6 +38,7 @@ _SOUND = (
 )
 TOLERANCES: dict[tuple[str, str], Tolerance] = {
     ("8 bits", "eager"): Tolerance(0.15, _STEPS),
+    ("8 bits", "onnx"): Tolerance(0.15, _STEPS),
     ("8 bits", "portable"): Tolerance(0.15, _STEPS),
     ("8 bits", "xnnpack"): Tolerance(0.15, _STEPS),
     ("float16", "eager"): Tolerance(0.01, _HALVES),

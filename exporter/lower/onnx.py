@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx_ir as ir
 import torch
 
+from exporter.lower.onnx_integers import write_out_integers
 from exporter.lower.onnx_metadata import describe
 from exporter.lower.onnx_translations import translations
 from exporter.lower.onnx_weights import store_weights
@@ -67,6 +68,7 @@ def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.M
     )
     model = exported.model
     exported.rename_axes(_axis_names(model, method))
+    write_out_integers(model)
     for name, value in list(model.graph.initializers.items()):
         value.name = name.removeprefix(_WRAPPERS)
     describe(model, method.name, plan)

@@ -10,17 +10,21 @@ from onnxscript.onnx_opset import opset24
 
 from exporter.cache.onnx_operators import onnx_operators
 from exporter.lower.onnx_attention import attend_live
+from exporter.lower.onnx_integers import quantized_dense, quantized_embedding
+from exporter.weights.operators import operators
 
 op: Any = opset24  # its annotations name types of values, and these are symbols
 
 
 def translations() -> dict[Callable, Callable]:
     """PyTorch operator -> function that adds its ONNX form to the graph."""
-    ours = onnx_operators()
+    ours, stored = onnx_operators(), operators()
     return {
         ours.read_slots: read_slots,
         ours.scatter_slots: scatter_slots,
         ours.attend_live: attend_live,
+        stored.quantized_dense.default: quantized_dense,
+        stored.quantized_embedding.default: quantized_embedding,
         torch.ops.aten.linear.default: linear,
     }
 

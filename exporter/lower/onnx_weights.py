@@ -26,7 +26,15 @@ def store_weights(models: Iterable[ir.Model], directory: Path, name: str) -> Non
     external = convert_tensors_to_external(list(tensors.values()), directory, name, alignment=PAGE)
     for stored, values in zip(external, users.values(), strict=True):
         for value in values:
-            value.const_value = stored
+            value.const_value = _shaped(stored, value)
+
+
+def _shaped(stored: ir.ExternalTensor, value: ir.Value) -> ir.ExternalTensor:
+    """The stored bytes in the shape that this value has: a lookup reads a matrix by rows, a product by groups."""
+    if value.shape is None or value.shape == stored.shape:
+        return stored
+    place = (stored.location, stored.offset, stored.length, stored.dtype)
+    return ir.ExternalTensor(*place, shape=value.shape, name=stored.name, base_dir=stored.base_dir)
 
 
 def _stored(models: Iterable[ir.Model]) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
@@ -37,5 +45,5 @@ def _stored(models: Iterable[ir.Model]) -> Iterator[tuple[ir.Value, ir.TensorPro
 
 
 def _content(tensor: ir.TensorProtocol) -> tuple:
-    """Equal for equal tensors: a weight has no identity of its own once the methods are traced apart."""
-    return tensor.dtype, tuple(tensor.shape), hashlib.sha256(tensor.numpy().data.cast("B")).digest()
+    """Equal for equal bytes: a weight has no identity of its own once the methods are traced apart."""
+    return tensor.dtype, hashlib.sha256(tensor.numpy().data.cast("B")).digest()

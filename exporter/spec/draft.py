@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ _ELSEWHERE = {
 }
 
 
-def draft_faults(draft: str | None, quantize: str, max_draft: int | None, backends: Collection[str]) -> list[str]:
+def draft_faults(draft: str | None, quantize: str, max_draft: int | None) -> list[str]:
     """Why `--draft` cannot be had, whatever the model."""
     if draft is None:
         return []
@@ -35,9 +34,6 @@ def draft_faults(draft: str | None, quantize: str, max_draft: int | None, backen
     faults = []
     if max_draft == 0:
         faults.append(f"--draft {draft} drafts nothing with --max-draft 0; raise it or leave --draft out")
-    if draft == SELF_INT4 and "onnx" in backends:
-        fault = f"--draft {draft} needs weights of 4 bits, which --backend onnx does not have; use the name of a model"
-        faults.append(f"{fault}, or leave it out")
     if draft == SELF_INT4 and LINEAR_BITS.get(quantize) == LINEAR_BITS[DRAFT_SCHEME]:
         fault = f"--draft {draft} of a model in 4 bits is the model itself; leave it out, or --quantize another scheme"
         faults.append(fault)
@@ -59,6 +55,6 @@ def draft_recipe(recipe: Recipe, draft: str, target: ResolvedRecipe) -> Recipe:
         draft=None,
     )
     if draft == SELF_INT4:
-        bits = DRAFT_EMBEDDING_BITS if recipe.attention == "fused" else None
+        bits = DRAFT_EMBEDDING_BITS if recipe.attention == "fused" or "onnx" in recipe.backends else None
         return replace(same, quantize=DRAFT_SCHEME, embedding_bits=bits, group_size=None)
     return replace(same, model=draft)

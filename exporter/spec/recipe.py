@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from exporter.spec.draft import draft_faults
 from exporter.spec.faults import PlanError, RecipeError, raise_if_any
 from exporter.spec.limits import limit_faults
-from exporter.spec.weight_format import DEFAULT_GROUP, EMBEDDING_BITS, FLOAT_BITS, GROUPS, INT8_CACHES, LINEAR_BITS
+from exporter.spec.weight_format import (
+    DEFAULT_GROUP,
+    EMBEDDING_BITS,
+    FLOAT_BITS,
+    GROUPS,
+    INT8_CACHES,
+    LINEAR_BITS,
+    ONNX_GROUPS,
+    WHOLE_FEATURE,
+)
 from runtime_shims.contract.integers import pictured
 from runtime_shims.contract.manifest import EXPORT_BACKENDS, Attention, ResolvedRecipe
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
@@ -97,16 +106,17 @@ class Recipe:
         faults += _not_one_of("--dtype", self.dtype, DTYPES)
         faults += self._index_faults()
         faults += self._quantization_faults()
-        return faults + draft_faults(self.draft, self.quantize, self.max_draft, self.backends)
+        return faults + draft_faults(self.draft, self.quantize, self.max_draft)
 
     def _quantization_faults(self) -> list[str]:
         faults = []
-        for option, value, allowed in (
-            ("--embedding-bits", self.embedding_bits, EMBEDDING_BITS),
-            ("--group-size", self.group_size, GROUPS),
+        groups, where = (ONNX_GROUPS, " with --backend onnx") if "onnx" in self.backends else (GROUPS, "")
+        for option, value, allowed, place in (
+            ("--embedding-bits", self.embedding_bits, EMBEDDING_BITS, ""),
+            ("--group-size", self.group_size, groups, where),
         ):
             if value is not None and value not in allowed:
-                faults.append(f"{option} {value} is not allowed; use {', '.join(map(str, allowed))}")
+                faults.append(f"{option} {value} is not allowed{place}; use {', '.join(map(str, allowed))}")
             elif value is not None and self.quantize == "none":
                 faults.append(f"{option} {value} needs a quantized model; add --quantize 8da8w or leave it out")
         if self.attention == "portable" and "onnx" not in self.backends:  # what ONNX lacks is said on its own
@@ -147,19 +157,22 @@ class Recipe:
         if self.attention == "fused":
             return ["--attention fused is an operator of ours, which ONNX does not have; use portable or leave it out"]
         faults = []
+        if self.quantize == INT8_CACHES:
+            faults.append(f"--quantize {INT8_CACHES} is not available with --backend onnx; use 8da8w, or leave it out")
+        if self.group_size == WHOLE_FEATURE and (self.quantize == "8da4w" or self.embedding_bits == 4):
+            faults.append(f"--group-size {WHOLE_FEATURE} is for 8 bits, and 4 bits need groups; use 32, or 8 bits")
         others = [backend for backend in self.backends if backend != "onnx"]
-        if others and self.dtype != "float32":
-            fault = f"--dtype {self.dtype} means other numbers with --backend onnx than with {' and '.join(others)}"
+        if others and (self.quantize != "none" or self.dtype != "float32"):
+            option = f"--dtype {self.dtype}" if self.quantize == "none" else f"--quantize {self.quantize}"
+            fault = f"{option} means other numbers with --backend onnx than with {' and '.join(others)}"
             faults.append(f"{fault}; export a bundle for each")
-        if self.quantize != "none":
-            faults.append(f"--quantize {self.quantize} is not available with --backend onnx; leave it out")
         return faults
 
     def _resolved_group(self) -> int | None:
         """Weights that share a scale; None where nothing is quantized or a feature has one scale."""
-        if self.quantize == "none" or (self.attention == "portable" and self.quantize == "8da8w"):
-            return None
-        return self.group_size or DEFAULT_GROUP
+        is_portable = self.attention == "portable" and self.quantize == "8da8w"
+        has_one = self.group_size == WHOLE_FEATURE if "onnx" in self.backends else is_portable
+        return None if self.quantize == "none" or has_one else self.group_size or DEFAULT_GROUP
 
     def resolve(self, spec: ModelSpec) -> ResolvedRecipe:
         """Decide everything that was left open, from the model's own limits.

@@ -16,6 +16,9 @@ LINEAR_BITS = {"8da8w": 8, "8da4w": 4, INT8_CACHES: 8}
 EMBEDDING_BITS = (8, 4)
 DEFAULT_GROUP = 32
 GROUPS = tuple(range(32, 257, 32))
+WHOLE_FEATURE = 0
+"""The size of a group that says: all weights of a feature share a scale, and all activations of a row."""
+ONNX_GROUPS = (WHOLE_FEATURE, 32, 64, 128, 256)
 FLOAT_BITS = {"float32": 32, "float16": 16}
 PANEL = 32
 """Features that are stored together; the last panel of a matrix is filled up."""
@@ -28,11 +31,15 @@ def cache_type(recipe: ResolvedRecipe) -> str:
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale, None: all of a feature."""
+    """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale, None: all of a feature.
+
+    `for_onnx`: stored as ONNX's operators read them: features one after another, scales in float32.
+    """
 
     linear_bits: int
     embedding_bits: int
     group: int | None = None
+    for_onnx: bool = False
 
     @property
     def is_quantized(self) -> bool:
@@ -44,7 +51,8 @@ class WeightFormat:
         if recipe.quantize == "none":
             bits = FLOAT_BITS[recipe.dtype]
             return cls(bits, bits)
-        return cls(LINEAR_BITS[recipe.quantize], recipe.embedding_bits or EMBEDDING_BITS[0], recipe.group_size)
+        embedding_bits, for_onnx = recipe.embedding_bits or EMBEDDING_BITS[0], "onnx" in recipe.backends
+        return cls(LINEAR_BITS[recipe.quantize], embedding_bits, recipe.group_size, for_onnx)
 
     def matrix_bytes(self, shape: tuple[int, int], bits: int) -> int:
         """Bytes of a matrix `[N, C]`: values, and what a group of a feature has beside them."""
@@ -54,6 +62,9 @@ class WeightFormat:
         if self.group is None:
             return features * (width * bits // 8 + 4)
         groups = -(-width // self.group)
+        if self.for_onnx:
+            zeros = -(-groups // 2) if bits == 4 else 0
+            return features * (groups * (self.group * bits // 8 + 4) + zeros)
         terms = 4 if bits == 4 else 2  # bytes of a scale, and of a minimum with 4 bits
         return -(-features // PANEL) * PANEL * groups * (self.group * bits // 8 + terms)
 

@@ -2,7 +2,8 @@
 
 A matrix `[N, C]` is cut into groups of inputs; a group of a feature has one scale, and a minimum with 4 bits. Both are
 bfloat16, which every processor reads with a shift, and values are chosen for the rounded scale, so that rounding it
-costs nothing.
+costs nothing. Where a value must stand for zero, as ONNX's operators have it, a minimum is a multiple of the scale, and
+float32 so that it is an exact one.
 
 Shape legend: N output features, C inputs, G groups of S inputs, M groups of several features,
 X numbers of a group beside its values (1, or 2 with 4 bits).
@@ -10,11 +11,14 @@ X numbers of a group beside its values (1, or 2 with 4 bits).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exporter.spec.weight_format import DEFAULT_GROUP, WeightFormat, is_linear
+from exporter.spec.weight_format import WeightFormat, is_linear
 from exporter.weights.operators import dequantized, operators, quantize_groups
 from exporter.weights.replacement import lookup_scale, replace_modules
 
@@ -22,17 +26,24 @@ _SMALLEST_SCALE = 1e-30
 _PARTS_OF_RANGE = (1.0, 0.95, 0.9, 0.85, 0.8)
 _ROWS_AT_ONCE = 4096
 _WEIGHTS_AT_ONCE = 1 << 18  # what the processor's caches hold, several times over
+Lines = Callable[[Tensor, Tensor, Tensor, float], Iterator[tuple[Tensor, Tensor]]]
+"""Scales and minima to try for groups `[S, M]` with these lowest and highest weights, and this part of their range."""
 
 
-def quantize_matrix(weight_NC: Tensor, bits: int, group: int) -> tuple[Tensor, Tensor]:
-    """int8 values `[N, C]` and bfloat16 scales `[N, G, X]` of float32 weights; with 4 bits X = 2, scale and minimum."""
-    choose = _eight_bits if bits == 8 else _four_bits
+def quantize_matrix(weight_NC: Tensor, bits: int, group: int, has_zero: bool = False) -> tuple[Tensor, Tensor]:
+    """int8 values `[N, C]` and bfloat16 scales `[N, G, X]` of float32 weights; with 4 bits X = 2, scale and minimum.
+
+    `has_zero`: one of the 4-bit values stands for zero.
+    """
+    lines = _lines_with_zero if has_zero else _lines
+    choose = _eight_bits if bits == 8 else partial(_four_bits, lines=lines)
+    terms_type = torch.float32 if has_zero and bits == 4 else torch.bfloat16
     parts = []
     for rows in weight_NC.split(max(1, _WEIGHTS_AT_ONCE // weight_NC.shape[1])):
         padded = functional.pad(rows, (0, -rows.shape[1] % group))
         values_MS, terms_MX = choose(padded.reshape(-1, group))
         values = values_MS.reshape(padded.shape)[:, : rows.shape[1]].to(torch.int8)
-        parts.append((values, terms_MX.reshape(rows.shape[0], -1, terms_MX.shape[1]).bfloat16()))
+        parts.append((values, terms_MX.reshape(rows.shape[0], -1, terms_MX.shape[1]).to(terms_type)))
     return torch.cat([values for values, _ in parts]), torch.cat([terms for _, terms in parts])
 
 
@@ -42,20 +53,17 @@ def _eight_bits(grouped_MS: Tensor) -> tuple[Tensor, Tensor]:
     return (grouped_MS / scales).round_().clamp_(-127, 127), scales
 
 
-def _four_bits(grouped_MS: Tensor) -> tuple[Tensor, Tensor]:
-    """0..15 with the scale and minimum that lose least of a group in squares.
+def _four_bits(grouped_MS: Tensor, lines: Lines) -> tuple[Tensor, Tensor]:
+    """0..15 with the scale and minimum that lose least of a group in squares, of the `lines` of several ranges.
 
-    Tried are ranges from all of the group's down to a part of it, each as it is and after a line is fitted through the
-    values and what they stand for.
+    Tried are ranges from all of the group's down to a part of it.
     """
     grouped_SM = grouped_MS.T.contiguous()  # sums over a group then run along whole vectors
     low, high = grouped_SM.amin(0, keepdim=True), grouped_SM.amax(0, keepdim=True)
     best_values, best_terms = torch.zeros_like(grouped_SM), torch.cat((torch.ones_like(low), low))
     least = torch.full_like(low, torch.inf)
     for part in _PARTS_OF_RANGE:
-        span = (high - low) * part
-        plain = (_rounded_scale(span / 15), _rounded(low + high - span, 0.5))
-        for scales, minima in (plain, _fitted(grouped_SM, _nearest(grouped_SM, *plain))):
+        for scales, minima in lines(grouped_SM, low, high, part):
             values = _nearest(grouped_SM, scales, minima)
             loss = (values * scales).add_(minima).sub_(grouped_SM).square_().sum(0, keepdim=True)
             better = loss < least
@@ -63,6 +71,27 @@ def _four_bits(grouped_MS: Tensor) -> tuple[Tensor, Tensor]:
             best_terms = torch.where(better, torch.cat((scales, minima)), best_terms)
             least = torch.minimum(loss, least)
     return best_values.T, best_terms.T
+
+
+def _lines(grouped_SM: Tensor, low: Tensor, high: Tensor, part: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Scale and minimum of a part of a range, as they are and fitted to what their values stand for."""
+    span = (high - low) * part
+    plain = (_rounded_scale(span / 15), _rounded(low + high - span, 0.5))
+    yield plain
+    yield _fitted(grouped_SM, _nearest(grouped_SM, *plain))
+
+
+def _lines_with_zero(grouped_SM: Tensor, low: Tensor, high: Tensor, part: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """The same, of a range that includes zero, with one of the values for it."""
+    low, high = low.clamp(max=0.0), high.clamp(min=0.0)
+    span = (high - low) * part
+    scales = _rounded_scale(span / 15)
+    zeros = ((span - low - high) / scales * 0.5).round_().clamp_(0, 15)
+    yield scales, -zeros * scales
+    centred = _nearest(grouped_SM, scales, -zeros * scales) - zeros
+    slope = (centred * grouped_SM).sum(0, keepdim=True) / centred.square().sum(0, keepdim=True).clamp_min(1e-12)
+    fitted = _rounded_scale(slope)
+    yield fitted, -zeros * fitted
 
 
 def _nearest(grouped_SM: Tensor, scales: Tensor, minima: Tensor) -> Tensor:
@@ -96,12 +125,12 @@ class QuantizedMatrix(nn.Module):
     While `rounded_NC` holds them, eager PyTorch computes with the same numbers as floats.
     """
 
-    def __init__(self, weight_NC: Tensor, bits: int, group: int) -> None:
+    def __init__(self, weight_NC: Tensor, bits: int, group: int, has_zero: bool = False) -> None:
         super().__init__()
         self.bits, self.group = bits, group
         parts = []
         for rows in weight_NC.split(_ROWS_AT_ONCE):  # rounded in place: a large model is in memory once
-            parts.append(quantize_matrix(rows, bits, group))
+            parts.append(quantize_matrix(rows, bits, group, has_zero))
             rows.copy_(dequantized(*parts[-1], group))
         self.register_buffer("values", torch.cat([values for values, _ in parts]))
         self.register_buffer("scales", torch.cat([scales for _, scales in parts]))
@@ -121,7 +150,7 @@ class QuantizedLinear(nn.Module):
         self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
 
     def forward(self, rows: Tensor) -> Tensor:
-        weight = self.weight
+        weight, rows = self.weight, rows.float()
         if not weight.rounded_NC:
             return operators().quantized_dense(rows, weight.values, weight.scales, self.bias, weight.bits, weight.group)
         integers, scales = quantize_groups(rows, weight.group)
@@ -153,12 +182,14 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
         ExportFailed: the embedding does more than look up and scale.
     """
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
-    group = weights.group or DEFAULT_GROUP
     matrices: dict[int, QuantizedMatrix] = {}
+
+    def made(weight_NC: Tensor, bits: int) -> QuantizedMatrix:
+        return QuantizedMatrix(weight_NC, bits, weights.group or weight_NC.shape[1], has_zero=weights.for_onnx)
 
     def matrix(weight: Tensor, bits: int) -> QuantizedMatrix:
         if id(weight) not in matrices:
-            matrices[id(weight)] = QuantizedMatrix(weight.detach(), bits, group)
+            matrices[id(weight)] = made(weight.detach(), bits)
         return matrices[id(weight)]
 
     table = embedding.weight
@@ -170,8 +201,8 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
         elif is_linear(module):
             bits = weights.embedding_bits if module is head else weights.linear_bits
             transposed = not isinstance(module, nn.Linear)
-            made = QuantizedMatrix(module.weight.T, bits, group) if transposed else matrix(module.weight, bits)
-            replaced[id(module)] = QuantizedLinear(made, module.bias)
+            stored = made(module.weight.T, bits) if transposed else matrix(module.weight, bits)
+            replaced[id(module)] = QuantizedLinear(stored, module.bias)
     replace_modules(model, replaced)
 
 

@@ -93,6 +93,24 @@ def test_a_bundle_runs_in_a_plain_session(both: Path, monkeypatch: pytest.Monkey
     assert tuple(found) == wanted.tokens
 
 
+def test_a_four_bit_copy_drafts_for_an_eight_bit_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny_models.build("llama").save_pretrained(tmp_path / "llama")
+    letter_tokenizer(tiny_models.tiny_configs.VOCAB).save_pretrained(tmp_path / "llama")
+    recipe = Recipe(
+        str(tmp_path / "llama"), max_dec=48, max_draft=3, quantize="8da8w", draft="self-int4", backends=("onnx",)
+    )
+    report = export_bundle(recipe, tmp_path / "my.bundle")
+    assert report.draft is not None
+    assert report.draft.weights_bytes < report.weights_bytes
+    assert report.draft.logits_difference is not None
+    answers = []
+    for speculation in ([], ["--speculate", "draft"]):
+        given = [str(tmp_path / "my.bundle"), "-p", "hello", "--max-new-tokens", "24", *speculation, "--json"]
+        assert main(["generate", *given]) == 0
+        answers.append(json.loads(capsys.readouterr().out)["generations"])
+    assert answers[0] == answers[1]
+
+
 def test_the_rungs_below_an_onnx_program_answer_as_recorded(both: Path) -> None:
     """They are climbed when a program differs, to say where."""
     bundle = read_bundle(both)
@@ -187,21 +205,24 @@ def test_a_call_of_one_row_binds_one_row(lowered: Lowered) -> None:
 # Files
 
 
-def test_weights_are_stored_once_and_files_are_hardly_larger(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"dtype": "float16"}, {"quantize": "8da4w", "embedding_bits": 4}], ids=["fp32", "fp16", "4 bits"]
+)
+def test_weights_are_stored_once_and_files_are_hardly_larger(options: dict[str, Any], tmp_path: Path) -> None:
     """A tied embedding, and an encoder-decoder's embedding that three graphs' worth of parts share."""
     config = tiny_models.tiny_configs.t5()
-    config.vocab_size, config.d_model, config.d_ff = 20_000, 128, 512
+    config.vocab_size, config.d_model, config.d_ff = 60_000, 128, 512
     from transformers import T5ForConditionalGeneration
 
     torch.manual_seed(0)
     T5ForConditionalGeneration(config).save_pretrained(tmp_path / "t5")
-    recipe = Recipe(str(tmp_path / "t5"), max_enc=16, max_dec=16, backends=("onnx",))
+    recipe = Recipe(str(tmp_path / "t5"), max_enc=16, max_dec=16, backends=("onnx",), **options)
     report = export_bundle(recipe, tmp_path / "my.bundle", verify=False, greedy=True)
     assert config.tie_word_embeddings
     written = sum((tmp_path / "my.bundle" / name).stat().st_size for name in FILES)
     assert report.programs == {"decode.onnx": written}
-    assert report.weights_bytes > 10_000_000
-    assert report.weights_bytes <= written <= 1.03 * report.weights_bytes
+    assert report.weights_bytes > 4_000_000
+    assert 0.99 * report.weights_bytes <= written <= 1.03 * report.weights_bytes
 
 
 FILES = ("decode.onnx", "encode.onnx", "weights.bin")

@@ -32,8 +32,8 @@ from tests.parity.support import StockModel
 from tests.support.small_t5 import LONGEST, SMALL_T5, load, strings
 from tests.support.tiny_models import CASES, build
 
-pytestmark = pytest.mark.skipif(operator_library_path() is None, reason="the C++ operator library is not installed")
-EXPORTS = (
+OURS = pytest.mark.skipif(operator_library_path() is None, reason="the C++ operator library is not installed")
+FUSED = (
     ("t5", "8da8w", 8),
     ("t5", "8da4w", 4),
     ("whisper", "8da8w", 4),
@@ -44,7 +44,20 @@ EXPORTS = (
     ("whisper", "int8-weights-kv", 8),
     ("gemma3", "int8-weights-kv", 8),
 )
-ALLOWED = {"float32": (0.05, 1e-6), "int8": (0.09, 0.02)}
+ONNX = (
+    ("t5", {"quantize": "8da8w", "group_size": 0}),
+    ("whisper", {"quantize": "8da4w", "group_size": 64}),
+    ("gemma3", {"quantize": "8da4w", "embedding_bits": 4, "dtype": "float16"}),
+)
+EXPORTS = [
+    *(
+        pytest.param((case, {"quantize": quantize, "embedding_bits": bits}), id=f"{case}-{quantize}-{bits}", marks=OURS)
+        for case, quantize, bits in FUSED
+    ),
+    *(pytest.param((case, options | {"backends": ("onnx",)}), id=f"{case}-onnx-{number}")
+      for number, (case, options) in enumerate(ONNX)),
+]
+ALLOWED = {"float32": (0.05, 1e-6), "float16": (0.09, 0.02), "int8": (0.09, 0.02)}
 """Largest and median difference relative to the largest logit, by the type of the caches: eager's are floats."""
 
 
@@ -59,9 +72,9 @@ class Exported:
     stock: StockModel
 
 
-@pytest.fixture(scope="module", params=EXPORTS, ids=lambda given: "-".join(map(str, given)))
+@pytest.fixture(scope="module", params=EXPORTS)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    case, quantize, embedding_bits = request.param
+    case, options = request.param
     directory = tmp_path_factory.mktemp("quantized")
     build(case).save_pretrained(directory / "checkpoint")
     recipe = Recipe(
@@ -71,9 +84,8 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         max_dec=40,
         max_draft=2,
         prefill_chunk=5,
-        attention="fused",
-        quantize=quantize,
-        embedding_bits=embedding_bits,
+        attention="portable" if "backends" in options else "fused",
+        **options,
     )
     report = export_bundle(recipe, directory / "out.bundle")
     bundle = read_bundle(directory / "out.bundle")
@@ -84,8 +96,9 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def test_the_file_is_as_large_as_its_weights_were_planned_to_be(exported: Exported) -> None:
     (size,) = exported.report.programs.values()
-    planned = exported.report.weights_bytes
-    assert size <= 1.03 * planned + 80_000  # a tiny model's methods and padding outweigh its weights
+    planned, root = exported.report.weights_bytes, exported.bundle.root
+    graphs = sum(path.stat().st_size for path in root.glob("*.onnx"))
+    assert size - graphs <= 1.03 * planned + 80_000  # a tiny model's methods and padding outweigh its weights
 
 
 def test_the_bundle_repeats_its_golden_answers(exported: Exported) -> None:
@@ -109,22 +122,30 @@ def test_logits_equal_the_quantized_eager_model_over_ragged_steps_and_rollbacks(
     answers = list(start(exported.session, request, (7, 3, 5))) + list(wander(exported.session, request, 5))
     found = differences(exported, request, answers)
     (cache_type,) = {cache.dtype for cache in exported.bundle.manifest.caches}
-    assert cache_type == ("int8" if exported.bundle.manifest.recipe.quantize == "int8-weights-kv" else "float32")
+    recipe = exported.bundle.manifest.recipe
+    assert cache_type == ("int8" if recipe.quantize == "int8-weights-kv" else recipe.dtype)
     largest, median = ALLOWED[cache_type]
-    assert float(found.max()) < largest <= tolerance(exported.bundle.manifest.recipe, "xnnpack").relative
+    assert float(found.max()) < largest <= tolerance(recipe, recipe.backends[0]).relative
     assert float(found.median()) < median
 
 
 @pytest.mark.parametrize(
-    ("quantize", "embedding_bits", "least"), [("8da8w", 8, 39), ("8da4w", 4, 36), ("int8-weights-kv", 8, 39)]
+    ("quantize", "embedding_bits", "backend", "least"),
+    [
+        pytest.param("8da8w", 8, "xnnpack", 39, marks=OURS),
+        pytest.param("8da4w", 4, "xnnpack", 36, marks=OURS),
+        pytest.param("int8-weights-kv", 8, "xnnpack", 39, marks=OURS),
+        ("8da4w", 4, "onnx", 36),
+    ],
 )
 def test_a_trained_model_still_does_its_task(
-    quantize: str, embedding_bits: int, least: int, tmp_path: Path
+    quantize: str, embedding_bits: int, backend: str, least: int, tmp_path: Path
 ) -> None:
     """The small T5 reverses strings; 40 of them, eight to a batch."""
     recipe = Recipe(
         model=str(SMALL_T5), max_batch=8, max_enc=LONGEST + 1, max_dec=LONGEST + 4, max_draft=2, prefill_chunk=2,
-        attention="fused", quantize=quantize, embedding_bits=embedding_bits,
+        attention="portable" if backend == "onnx" else "fused", backends=(backend,), quantize=quantize,
+        embedding_bits=embedding_bits,
     )  # fmt: skip
     export_bundle(recipe, tmp_path / "small.bundle")
     bundle, tokenizer = read_bundle(tmp_path / "small.bundle"), load()[1]

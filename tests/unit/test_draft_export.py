@@ -78,6 +78,9 @@ def test_programs_that_cannot_be_had_in_four_bits_are_told_for_the_draft(tmp_pat
     line = refusal(checkpoint(tmp_path), "self-int4", backends=("xnnpack", "portable"))
     assert line.startswith("--draft self-int4: ")
     assert "needs --backend xnnpack" in line
+    line = refusal(checkpoint(tmp_path), "self-int4", backends=("xnnpack", "onnx"))
+    assert line.startswith("--draft self-int4: ")
+    assert "--quantize 8da4w means other numbers with --backend onnx than with xnnpack" in line
 
 
 def test_the_budget_is_for_both_models(tmp_path: Path) -> None:

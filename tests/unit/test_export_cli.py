@@ -240,11 +240,15 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         (["m", "--embedding-bits", "4"], "--embedding-bits 4 needs a quantized model; add --quantize 8da8w"),
         (["m", "--group-size", "64"], "--group-size 64 needs a quantized model; add --quantize 8da8w"),
         (["m", "--backend", "onnx", "--attention", "fused"], "--attention fused is an operator of ours, which ONNX"),
+        (["m", "--backend", "onnx", "--quantize", "int8-weights-kv"], "--quantize int8-weights-kv is not available"),
         (
             ["m", "--backend", "onnx", "--backend", "xnnpack", "--dtype", "float16"],
             "--dtype float16 means other numbers with --backend onnx than with xnnpack; export a bundle for each",
         ),
-        (["m", "--backend", "onnx", "--quantize", "8da8w"], "--quantize 8da8w is not available with --backend onnx"),
+        (
+            ["m", "--backend", "onnx", "--quantize", "8da8w", "--group-size", "96"],
+            "--group-size 96 is not allowed with --backend onnx; use 0, 32, 64, 128, 256",
+        ),
         (["m", "--dtype", "bfloat16"], "--dtype bfloat16 is unknown; available: float32, float16"),
         (["m", "--dtype", "float16", "--attention", "portable"], "--dtype float16 needs our operators; use"),
         (["m", "--draft", "mtp"], "--draft mtp is not available in this version"),

@@ -78,6 +78,27 @@ def test_4_bits_lose_no_more_than_the_plain_choice_would(drawn: tuple[int, int, 
     assert (best <= limit)[:, :whole].all()
 
 
+@settings(deadline=None, max_examples=40)
+@given(MATRICES)
+def test_4_bits_with_a_zero_have_one_and_lose_no_more_than_the_plain_choice(drawn: tuple[int, int, int, int]) -> None:
+    features, width, group, seed = drawn
+    weight_NC = weights(features, width, seed)
+    values, terms = quantize_matrix(weight_NC, 4, group, has_zero=True)
+    scales, minima = terms.split(1, -1)
+    zeros = (-minima / scales).round()
+    assert torch.equal(-zeros * scales, minima)
+    assert 0 <= zeros.min() <= zeros.max() <= 15
+    grouped = functional.pad(weight_NC, (0, -width % group)).unflatten(1, (-1, group))
+    low, high = grouped.amin(-1, keepdim=True).clamp(max=0), grouped.amax(-1, keepdim=True).clamp(min=0)
+    steps = ((high - low) / 15).bfloat16().float().clamp_min(1e-30)
+    plain_zeros = (-low / steps).round().clamp(0, 15)
+    plain = ((grouped / steps).round() + plain_zeros).clamp(0, 15).to(torch.int8)
+    best = loss_of(weight_NC, values, terms, group)
+    allowed = loss_of(weight_NC, plain.flatten(1)[:, :width], torch.cat((steps, -plain_zeros * steps), -1), group)
+    limit = allowed * (1 + 1e-3) + 1e-5 * grouped.square().sum(-1) + 1e-30
+    assert (best <= limit)[:, : width // group].all()
+
+
 @pytest.mark.parametrize("bits", [8, 4])
 def test_groups_of_zeros_become_zeros(bits: int) -> None:
     values, scales = quantize_matrix(torch.zeros(3, 40), bits, 32)

@@ -6,12 +6,13 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from exporter.lower.onnx_packing import IntegerMatrix
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from exporter.spec.weight_format import WeightFormat, weight_sizes
 from exporter.weights.layout import WeightLayout, pack_integers
-from exporter.weights.quantize import QuantizedMatrix, quantize_model
+from exporter.weights.quantize import QuantizedMatrix, quantize_matrix, quantize_model
 from tests.support.tiny_models import CASES, build
 
 FORMATS = (WeightFormat(8, 8, 32), WeightFormat(4, 8, 32), WeightFormat(4, 4, 64), WeightFormat(8, 4, 96))
@@ -38,6 +39,17 @@ def test_the_bytes_of_quantized_weights_equal_those_that_are_stored(name: str) -
         sizes = weight_sizes(model, head_is_tied=is_tied(model))
         quantize_model(model, weights)
         assert sizes.bytes_in(weights) == stored_bytes(model)
+
+
+@pytest.mark.parametrize(("bits", "group"), [(8, None), (8, 32), (4, 32), (4, 128)])
+def test_the_bytes_of_a_matrix_for_onnx_equal_those_that_are_stored(bits: int, group: int | None) -> None:
+    features, width = 33, 200
+    values, terms = quantize_matrix(torch.randn(features, width), bits, group or width, has_zero=True)
+    matrix = IntegerMatrix("w", values.numpy(), terms.float().numpy(), bits, group or width)
+    stored = [matrix.transposed() if matrix.is_whole else matrix.groups(), matrix.scales()]
+    stored += [matrix.zeros()] if bits == 4 else []
+    planned = WeightFormat(bits, bits, group, for_onnx=True).matrix_bytes((features, width), bits)
+    assert planned == sum(array.nbytes for array in stored)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -38,7 +38,12 @@ VARIANTS = (
 )
 
 
-ONNX_VARIANTS = (Variant("onnx-fp32", ("--backend", "onnx"), exact=True),)
+ONNX_VARIANTS = (
+    Variant("onnx-fp32", ("--backend", "onnx"), exact=True),
+    Variant("onnx-8da8w", ("--backend", "onnx", "--quantize", "8da8w"), exact=False),
+    Variant("onnx-8da8w-rows", ("--backend", "onnx", "--quantize", "8da8w", "--group-size", "0"), exact=False),
+    Variant("onnx-8da4w", ("--backend", "onnx", "--quantize", "8da4w"), exact=False),
+)
 """The same capacities for ONNX Runtime."""
 
 
