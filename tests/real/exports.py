@@ -1,6 +1,7 @@
 """The bundles that the real-weight tests share: each made once, by the command line, in a process of its own.
 
-An own process gives every export a peak memory of its own, and proves that `export-model` alone is enough.
+An own process gives every export a peak memory of its own, and proves that `export-model` alone is enough. Workers of
+one test run (`pytest -n 2`) share the bundles too: who finds one being made elsewhere makes another meanwhile.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
+
+from filelock import FileLock, Timeout
 
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from tests.support.real import real_weights
@@ -77,54 +81,87 @@ class ExportRecord:
 class Exports:
     """Bundles by (case, attention), made at first use below `directory` and kept as long as it is.
 
-    An export uses one core. Who will need several asks for them with `start` first, and they are made side by side.
+    An export uses one core. Who will need several asks for them with `start` first: `at_once` of them are made side by
+    side while the tests go on.
     """
 
-    def __init__(self, directory: Path, weights: Path) -> None:
+    def __init__(self, directory: Path, weights: Path, at_once: int) -> None:
         """`weights` is where files made from packaged weights are kept."""
         self._directory = directory
         self._weights = weights
-        self._workers = ThreadPoolExecutor(max_workers=max(1, min(2, os.cpu_count() or 1)))
-        self._preparing = Lock()
+        self._at_once = at_once
+        self._lock = Lock()
+        self._waiting: deque[tuple[str, str]] = deque()
         self._begun: dict[tuple[str, str], Future[ExportRecord]] = {}
+        self._makers: list[Thread] = []
         self.records: dict[tuple[str, str], ExportRecord] = {}
 
     def start(self, keys: Iterable[tuple[str, str]]) -> None:
         """Begin to make bundles that are not there yet, in this order."""
-        for key in keys:
-            if key not in self._begun:
-                self._begun[key] = self._workers.submit(self._make, *key)
+        with self._lock:
+            for key in keys:
+                if key not in self._begun:
+                    self._begun[key] = Future()
+                    self._waiting.append(key)
+            self._makers = [maker for maker in self._makers if maker.is_alive()]
+            while len(self._makers) < min(self._at_once, len(self._waiting)):
+                self._makers.append(Thread(target=self._make_those_that_wait))
+                self._makers[-1].start()
 
     def stop(self) -> None:
         """Wait for exports that run, and begin no others."""
-        self._workers.shutdown(cancel_futures=True)
+        with self._lock:
+            self._waiting.clear()
+        for maker in self._makers:
+            maker.join()
 
     def bundle(self, name: str, attention: str) -> Bundle:
         """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling; hashes are checked once."""
         key = (name, attention)
         self.start([key])
+        self._hurry(key)
         check_hashes = key not in self.records
         self.records[key] = self._begun[key].result()
         return read_bundle(self._path(name, attention), check_hashes=check_hashes)
 
+    def _hurry(self, key: tuple[str, str]) -> None:
+        with self._lock:
+            if key in self._waiting:
+                self._waiting.remove(key)
+                self._waiting.appendleft(key)
+
+    def _make_those_that_wait(self) -> None:
+        while (key := self._next()) is not None:
+            future = self._begun[key]
+            try:
+                with FileLock(f"{self._path(*key)}.lock", timeout=0.2):
+                    future.set_result(self._record(*key))
+            except Timeout:  # another worker makes it
+                with self._lock:
+                    self._waiting.append(key)
+            except BaseException as error:
+                future.set_exception(error)
+
+    def _next(self) -> tuple[str, str] | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting else None
+
     def _path(self, name: str, attention: str) -> Path:
         return self._directory / f"{name}-{attention}.bundle"
 
-    def _make(self, name: str, attention: str) -> ExportRecord:
+    def _record(self, name: str, attention: str) -> ExportRecord:
+        """What the bundle cost, once it is there."""
         path = self._path(name, attention)
         record_path = path.with_suffix(".json")
         if not record_path.is_file():
             record = self._export(name, attention, path)
             record_path.write_text(json.dumps(asdict(record)), encoding="utf-8")
         return ExportRecord(**json.loads(record_path.read_text("utf-8")))
-
     def _export(self, name: str, attention: str, path: Path) -> ExportRecord:
         case = (CASES | FORMATS)[name]
         fused = case.fused if attention == "fused" else ()
         options = [*case.options, *fused, "--attention", attention, "--backend", "xnnpack"]
-        with self._preparing:
-            model = case.model(self._weights)
-        command = [script("export-model"), model, *options, "--json", "-o", str(path)]
+        command = [script("export-model"), case.model(self._weights), *options, "--json", "-o", str(path)]
         measured = run_measured(command)
         report = json.loads(measured.printed)
         return ExportRecord(

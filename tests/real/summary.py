@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from io import StringIO
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -14,21 +15,32 @@ from tests.real.exports import ExportRecord
 
 @dataclass
 class Summary:
-    """Collected during the session; `render` gives the text."""
+    """Collected during the session, in every process; `render` gives the text."""
 
     findings: list[tuple[str, str, str]] = field(default_factory=list)
+    records: dict[tuple[str, str], ExportRecord] = field(default_factory=dict)
 
     def add(self, model: str, attention: str, finding: str) -> None:
         """Note one finding of one bundle."""
         self.findings.append((model, attention, finding))
 
-    def render(self, exports: Iterable[ExportRecord]) -> str:
+    def packed(self) -> list[list[Any]]:
+        """Everything as lists, to be sent to another process."""
+        return [[list(finding) for finding in self.findings], [list(astuple(made)) for made in self.records.values()]]
+
+    def unpack(self, packed: list[list[Any]]) -> None:
+        """Add what another process has packed."""
+        findings, records = packed
+        self.findings += [tuple(finding) for finding in findings]
+        for made in (ExportRecord(*values) for values in records):
+            self.records[made.name, made.attention] = made
+
+    def render(self) -> str:
         """Tables of the exports and of the findings; empty when there is neither."""
-        made = list(exports)
         text = StringIO()
         console = Console(file=text, width=120)
-        if made:
-            console.print(exports_table(made))
+        if self.records:
+            console.print(exports_table(self.records.values()))
         if self.findings:
             console.print(findings_table(self.findings))
         return text.getvalue()

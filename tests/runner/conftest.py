@@ -16,6 +16,7 @@ from exporter.spec.recipe import Recipe
 from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.native import operator_library_path
 from tests.runner.runner import TOOL, Runner
+from tests.support.shared import made_once, shared_directory
 from tests.support.small_t5 import LONGEST, SMALL_T5
 from tests.support.tiny_models import build
 
@@ -25,11 +26,12 @@ if not TOOL.is_file() and os.environ.get("FIXED_CAPACITY_REQUIRE_NATIVE") != "1"
 
 def endless(bundle: Path) -> Path:
     """A copy without an end-of-sequence token, so that rows run on and windows wrap."""
-    copy = bundle.with_name(f"endless-{bundle.name}")
-    if not copy.exists():
+
+    def make(copy: Path) -> None:
         shutil.copytree(bundle, copy, copy_function=os.link)
         edit(copy, lambda manifest: manifest["tokens"].update(eos=[]))
-    return copy
+
+    return made_once(bundle.with_name(f"endless-{bundle.name}"), make)
 
 
 def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -48,12 +50,11 @@ def runner() -> Runner:
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runner")
+    return shared_directory(tmp_path_factory, "runner")
 
 
 def export(recipe: Recipe, target: Path) -> Path:
-    export_bundle(recipe, target)
-    return target
+    return made_once(target, lambda path: export_bundle(recipe, path))
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +74,7 @@ def small_t5_draft(shelf: Path) -> Path:
 @pytest.fixture(scope="session")
 def gemma3(shelf: Path) -> Path:
     """Two kinds of layers, a window of 8, random weights; four rows. It ends nowhere."""
-    build("gemma3").save_pretrained(shelf / "gemma3")
+    made_once(shelf / "gemma3", build("gemma3").save_pretrained)
     recipe = Recipe(str(shelf / "gemma3"), max_batch=4, max_dec=120, max_draft=7, prefill_chunk=5)
     return endless(export(recipe, shelf / "gemma3.bundle"))
 
@@ -91,8 +92,12 @@ def narrow_draft(shelf: Path, gemma3: Path) -> Path:
     """Two rows and half of the positions; other token rules than the target's."""
     recipe = Recipe(str(shelf / "gemma3"), max_batch=2, max_dec=60, max_draft=0, prefill_chunk=3)
     draft = endless(export(recipe, shelf / "narrow-draft.bundle"))
-    edit(draft, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
-    return draft
+
+    def make(copy: Path) -> None:
+        shutil.copytree(draft, copy, copy_function=os.link)
+        edit(copy, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
+
+    return made_once(draft.with_name("suppressing-draft.bundle"), make)
 
 
 def _quantize() -> str:
