@@ -14,6 +14,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)
 COMPILER := $(shell command -v $(CXX) 2>/dev/null)
+# Tests run in so many processes, the tests of a file in one of them: lowering is Python, and uses one core.
+WORKERS ?= 2
+PYTEST := $(RUN)/python -m pytest -n $(WORKERS) --dist loadfile
 FUZZER := $(shell command -v clang++ 2>/dev/null)
 FUZZ_SECONDS ?= 60
 FUZZ := build/fuzz/tests/cpp/fuzz/
@@ -63,7 +66,7 @@ else
 endif
 
 test-python: $(VENV)/.installed-test
-	$(RUN)/python -m pytest -m "not real and not arm64"
+	$(PYTEST) -m "not real and not arm64"
 
 # What the fuzzer finds stays in build/fuzz/found and is where the next run goes on.
 ifeq ($(FUZZER),)
@@ -92,7 +95,7 @@ test-arm64: $(VENV)/.installed-test runner $(ARM64_SDK)/.$(subst ==,-,$(EXECUTOR
 endif
 
 test-real: $(VENV)/.installed-real runner
-	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(RUN)/python -m pytest -m real
+	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(PYTEST) -m real tests/real
 
 runner: $(VENV)/.foundation $(ONNX_HEADERS)
 ifeq ($(COMPILER),)

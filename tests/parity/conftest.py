@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
 from tests.parity.programs import Lowered, ProgramStore
+from tests.support.shared import shared_directory
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,8 +18,7 @@ def one_torch_thread() -> None:
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> ProgramStore:
     """One store per process; worker processes of one run share its directory."""
-    base = tmp_path_factory.getbasetemp()
-    return ProgramStore((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs")
+    return ProgramStore(shared_directory(tmp_path_factory, "programs"))
 
 
 @pytest.fixture

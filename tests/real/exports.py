@@ -1,6 +1,7 @@
 """The bundles that the real-weight tests share: each made once, by the command line, in a process of its own.
 
-An own process gives every export a peak memory of its own, and proves that `export-model` alone is enough.
+An own process gives every export a peak memory of its own, and proves that `export-model` alone is enough. Workers of
+one test run (`pytest -n 2`) share the bundles too: who finds one being made elsewhere makes another meanwhile.
 """
 
 from __future__ import annotations
@@ -10,36 +11,40 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
+
+from filelock import FileLock, Timeout
 
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from tests.support.real import real_weights
 
 SPELLINGS = ("fused", "portable")
-RECORD_NAME = "export.json"
+FORMS = (*SPELLINGS, "onnx")
+"""What a bundle holds: a program for ExecuTorch with one spelling of attention, or one for ONNX Runtime."""
 
 
 @dataclass(frozen=True)
 class ExportCase:
     """A model and its export options; `model` makes the MODEL argument from the directory of real weights.
 
-    Rows that nobody uses cost time in core operators, so a batch may be asked for in the `fused` form only.
+    Rows that nobody uses cost time in core operators, so `portable` programs go without the options in `rows`.
     """
 
     model: Callable[[Path], str]
     options: tuple[str, ...]
-    fused: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 CASES: dict[str, ExportCase] = {
     "gemma3": ExportCase(
         lambda cache: str(real_weights().gemma3_270m_gguf(cache)),
         ("--max-dec", "2048", "--max-draft", "7", "--prefill-chunk", "64"),
-        fused=("--max-batch", "4"),
+        rows=("--max-batch", "4"),
     ),
     "smollm2": ExportCase(lambda cache: str(real_weights().smollm2_gguf()), ("--max-batch", "4", "--max-dec", "512")),
     "whisper": ExportCase(lambda cache: str(real_weights().whisper_tiny_en_checkpoint(cache)), ("--max-batch", "2")),
@@ -51,7 +56,7 @@ _GEMMA3 = CASES["gemma3"]
 FORMATS: dict[str, ExportCase] = {
     "gemma3-float16": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--dtype", "float16")),
     "gemma3-int8-weights-kv": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "int8-weights-kv")),
-    "gemma3-8da4w": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "8da4w"), _GEMMA3.fused),
+    "gemma3-8da4w": ExportCase(_GEMMA3.model, (*_GEMMA3.options, "--quantize", "8da4w"), _GEMMA3.rows),
     "smollm2-8da4w": ExportCase(CASES["smollm2"].model, (*CASES["smollm2"].options, "--quantize", "8da4w")),
     "whisper-8da8w": ExportCase(CASES["whisper"].model, (*CASES["whisper"].options, "--quantize", "8da8w")),
 }
@@ -66,7 +71,7 @@ class ExportRecord:
     """
 
     name: str
-    attention: str
+    form: str
     seconds: float
     cpu_seconds: float
     peak_rss_bytes: int
@@ -74,62 +79,101 @@ class ExportRecord:
     weights_bytes: int
 
 
-class Exports:
-    """Bundles by (case, attention), made at first use below `directory` and kept as long as it is.
+def backend_of(form: str) -> str:
+    """Whose programs these are."""
+    return "onnx" if form == "onnx" else "xnnpack"
 
-    An export uses one core. Who will need several asks for them with `start` first, and they are made side by side.
+
+class Exports:
+    """Bundles by (case, form), made at first use below `directory` and kept as long as it is.
+
+    An export uses one core. Who will need several asks for them with `start` first: `at_once` of them are made side by
+    side while the tests go on.
     """
 
-    def __init__(self, directory: Path, weights: Path) -> None:
+    def __init__(self, directory: Path, weights: Path, at_once: int) -> None:
         """`weights` is where files made from packaged weights are kept."""
         self._directory = directory
         self._weights = weights
-        self._workers = ThreadPoolExecutor(max_workers=max(1, min(2, os.cpu_count() or 1)))
-        self._preparing = Lock()
+        self._at_once = at_once
+        self._lock = Lock()
+        self._waiting: deque[tuple[str, str]] = deque()
         self._begun: dict[tuple[str, str], Future[ExportRecord]] = {}
+        self._makers: list[Thread] = []
         self.records: dict[tuple[str, str], ExportRecord] = {}
 
     def start(self, keys: Iterable[tuple[str, str]]) -> None:
         """Begin to make bundles that are not there yet, in this order."""
-        for key in keys:
-            if key not in self._begun:
-                self._begun[key] = self._workers.submit(self._make, *key)
+        with self._lock:
+            for key in keys:
+                if key not in self._begun:
+                    self._begun[key] = Future()
+                    self._waiting.append(key)
+            self._makers = [maker for maker in self._makers if maker.is_alive()]
+            while len(self._makers) < min(self._at_once, len(self._waiting)):
+                self._makers.append(Thread(target=self._make_those_that_wait))
+                self._makers[-1].start()
 
     def stop(self) -> None:
         """Wait for exports that run, and begin no others."""
-        self._workers.shutdown(cancel_futures=True)
+        with self._lock:
+            self._waiting.clear()
+        for maker in self._makers:
+            maker.join()
 
-    def bundle(self, name: str, attention: str) -> Bundle:
-        """The bundle of `CASES[name]` or `FORMATS[name]` with XNNPACK and one spelling; hashes are checked once."""
-        key = (name, attention)
+    def bundle(self, name: str, form: str) -> Bundle:
+        """The bundle of `CASES[name]` or `FORMATS[name]` in one form; hashes are checked once."""
+        key = (name, form)
         self.start([key])
+        self._hurry(key)
         check_hashes = key not in self.records
         self.records[key] = self._begun[key].result()
-        return read_bundle(self._path(name, attention), check_hashes=check_hashes)
+        return read_bundle(self._path(name, form), check_hashes=check_hashes)
 
-    def _path(self, name: str, attention: str) -> Path:
-        return self._directory / f"{name}-{attention}.bundle"
+    def _hurry(self, key: tuple[str, str]) -> None:
+        with self._lock:
+            if key in self._waiting:
+                self._waiting.remove(key)
+                self._waiting.appendleft(key)
 
-    def _make(self, name: str, attention: str) -> ExportRecord:
-        path = self._path(name, attention)
+    def _make_those_that_wait(self) -> None:
+        while (key := self._next()) is not None:
+            future = self._begun[key]
+            try:
+                with FileLock(f"{self._path(*key)}.lock", timeout=0.2):
+                    future.set_result(self._record(*key))
+            except Timeout:  # another worker makes it
+                with self._lock:
+                    self._waiting.append(key)
+            except BaseException as error:
+                future.set_exception(error)
+
+    def _next(self) -> tuple[str, str] | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _path(self, name: str, form: str) -> Path:
+        return self._directory / f"{name}-{form}.bundle"
+
+    def _record(self, name: str, form: str) -> ExportRecord:
+        """What the bundle cost, once it is there."""
+        path = self._path(name, form)
         record_path = path.with_suffix(".json")
         if not record_path.is_file():
-            record = self._export(name, attention, path)
+            record = self._export(name, form, path)
             record_path.write_text(json.dumps(asdict(record)), encoding="utf-8")
         return ExportRecord(**json.loads(record_path.read_text("utf-8")))
-
-    def _export(self, name: str, attention: str, path: Path) -> ExportRecord:
+    def _export(self, name: str, form: str, path: Path) -> ExportRecord:
         case = (CASES | FORMATS)[name]
-        fused = case.fused if attention == "fused" else ()
-        options = [*case.options, *fused, "--attention", attention, "--backend", "xnnpack"]
-        with self._preparing:
-            model = case.model(self._weights)
-        command = [script("export-model"), model, *options, "--json", "-o", str(path)]
+        rows = () if form == "portable" else case.rows
+        spelling = () if form == "onnx" else ("--attention", form)
+        options = [*case.options, *rows, *spelling, "--backend", backend_of(form)]
+        command = [script("export-model"), case.model(self._weights), *options, "--json", "-o", str(path)]
         measured = run_measured(command)
         report = json.loads(measured.printed)
         return ExportRecord(
             name=name,
-            attention=attention,
+            form=form,
             seconds=measured.seconds,
             cpu_seconds=measured.cpu_seconds,
             peak_rss_bytes=measured.peak_rss_bytes,
@@ -154,16 +198,15 @@ class Measured:
 
 
 def run_measured(command: list[str]) -> Measured:
-    """Run a command. Raises AssertionError with its stderr when it fails.
+    """Run a command with one thread in PyTorch. Raises AssertionError with its stderr when it fails.
 
     A small process stands between, because Linux counts the memory of the process that starts another as the
     other's own.
     """
     between = [sys.executable, "-S", "-c", _BETWEEN, *command]
     with tempfile.NamedTemporaryFile("r") as usage:
-        ran = subprocess.run(
-            between, capture_output=True, text=True, check=False, env=os.environ | {"USAGE_FILE": usage.name}
-        )
+        environment = os.environ | {"USAGE_FILE": usage.name, "OMP_NUM_THREADS": "1"}
+        ran = subprocess.run(between, capture_output=True, text=True, check=False, env=environment)
         assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stderr[-2000:]}"
         return Measured(ran.stdout, **json.load(usage))
 

@@ -10,15 +10,18 @@ Shape legend: B rows, N judged positions, P probed vocabulary entries, T tokens,
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
+
+from tests.support.shared import THREADS, made_once
 
 CHUNK = 128
 
@@ -39,10 +42,28 @@ class Judgement:
     largest: float
 
 
+class JudgedOnce:
+    """Judgements of a model's sequences, kept in a directory: what several programs say is judged once in a run."""
+
+    def __init__(self, directory: Path, model: Callable[[], PreTrainedModel]) -> None:
+        """`model` loads the judge, if it is not there."""
+        self._directory, self._model = directory, model
+
+    def __call__(self, tokens: Sequence[int], prompt_length: int, probe_P: Tensor) -> Judgement:
+        """As `judge_decoder_only`."""
+
+        def judge(path: Path) -> None:
+            torch.save(vars(judge_decoder_only(self._model(), tokens, prompt_length, probe_P)), path)
+
+        asked = repr((list(tokens), prompt_length, probe_P.tolist()))
+        name = f"{hashlib.sha256(asked.encode()).hexdigest()}.judgement"
+        return Judgement(**torch.load(made_once(self._directory / name, judge)))
+
+
 @contextmanager
 def eager_threads() -> Iterator[None]:
-    """All cores for PyTorch inside, one outside: its pool must not fight the program runtime's."""
-    torch.set_num_threads(os.cpu_count() or 1)
+    """Our cores for PyTorch inside, one outside: its pool must not fight the program runtime's."""
+    torch.set_num_threads(THREADS)
     try:
         yield
     finally:

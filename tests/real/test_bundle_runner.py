@@ -20,15 +20,17 @@ import torch
 from runtime_shims.native import operator_library_path
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.loading import open_session
+from runtime_shims.reference.text import load_text_codec
 from tests.real.conftest import GgufModel
 from tests.real.exports import Exports, script
-from tests.real.oracle import first_difference, judge_decoder_only
+from tests.real.oracle import JudgedOnce, first_difference
 from tests.real.summary import Summary
 from tests.real.test_smollm2 import QUESTIONS, chat
 from tests.real.test_whisper import BECKETT, DICKENS, SECONDS
 from tests.runner.conftest import endless
 from tests.runner.runner import TOOL, Runner
 from tests.support.real import real_weights
+from tests.support.shared import THREADS
 
 pytestmark = [
     pytest.mark.real,
@@ -42,7 +44,6 @@ BEGINNINGS = (
     "Monday: rain. Tuesday: sun. Wednesday: rain. Thursday:",
 )
 NEW_TOKENS = 1600
-PROBES = torch.arange(8)
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +63,14 @@ def gemma(exports: Exports) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def prompt(gemma3: GgufModel) -> list[int]:
-    return gemma3[1](PROMPT).input_ids
+def rows(exports: Exports) -> list[list[int]]:
+    codec = load_text_codec(exports.bundle("gemma3", "fused"))
+    return [list(codec.encode(text)) for text in (PROMPT, *BEGINNINGS)]
+
+
+@pytest.fixture(scope="module")
+def prompt(rows: list[list[int]]) -> list[int]:
+    return rows[0]
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +80,10 @@ def plain(runner: Runner, gemma: tuple[Path, Path], prompt: list[int]) -> list[i
 
 
 def test_1600_tokens_of_gemma_in_cpp_equal_eager_token_for_token(
-    gemma3: GgufModel, prompt: list[int], plain: list[int]
+    gemma3_judge: JudgedOnce, probe_P: torch.Tensor, prompt: list[int], plain: list[int]
 ) -> None:
     assert len(plain) == NEW_TOKENS
-    judged = judge_decoder_only(gemma3[0], prompt + plain, len(prompt), PROBES)
+    judged = gemma3_judge(prompt + plain, len(prompt), probe_P)
     assert first_difference(judged.best.tolist(), plain) is None
 
 
@@ -107,10 +114,9 @@ def test_any_number_of_drafts_gives_the_same_tokens(
 
 
 def test_four_rows_of_gemma_with_ragged_acceptance_equal_four_single_runs(
-    runner: Runner, gemma: tuple[Path, Path], gemma3: GgufModel, summary: Summary
+    runner: Runner, gemma: tuple[Path, Path], rows: list[list[int]], summary: Summary
 ) -> None:
     target, draft = gemma
-    rows = [gemma3[1](text).input_ids for text in (PROMPT, *BEGINNINGS)]
     mode = ("--max-new-tokens", 160, "--no-verify", "--speculate", "draft", "--draft-bundle", draft)
     together = runner.answer(target, rows, *mode)
     found = [row["tokens"] for row in together["generations"]]
@@ -130,7 +136,8 @@ def test_four_chats_with_ragged_acceptance_equal_four_single_runs(
     together = runner.answer(target.root, rows, *mode)
     found = [row["tokens"] for row in together["generations"]]
     assert found == [runner.tokens(target.root, [row], *mode)[0] for row in rows]
-    assert found == [list(answer.tokens) for answer in generate(open_session(target), rows, max_new_tokens=48)]
+    session = open_session(target, threads=THREADS)
+    assert found == [list(answer.tokens) for answer in generate(session, rows, max_new_tokens=48)]
     lengths = together["stats"]["speculation"]["accepted_lengths"]
     assert len([count for count in lengths if count]) > 2
     summary.add("smollm2", "C++, self", f"four chats in one batch equal four runs, accepted lengths {lengths}")

@@ -24,6 +24,7 @@ from tests.real.oracle import Judgement, judge_decoder_only
 from tests.real.summary import Summary
 from tests.real.test_whisper import BECKETT, DICKENS, SECONDS
 from tests.support.real import real_weights
+from tests.support.shared import THREADS
 
 pytestmark = [
     pytest.mark.real,
@@ -79,7 +80,7 @@ def _all_are_made_side_by_side(exports: Exports) -> None:
 def finished(request: pytest.FixtureRequest, exports: Exports) -> Finished:
     made: Format = request.param
     model, tokenizer = request.getfixturevalue(made.name.split("-")[0])
-    session = open_session(exports.bundle(made.name, "fused"))
+    session = open_session(exports.bundle(made.name, "fused"), threads=THREADS)
     prompt = tokenizer(PROMPT).input_ids
     vocab_size = session.manifest.tokens.vocab_size
     probe_P = torch.randperm(vocab_size, generator=torch.Generator().manual_seed(0))[:PROBES]
@@ -129,7 +130,7 @@ def test_whisper_in_8_bits_hears_every_word(attention: str, exports: Exports, su
     bundle = exports.bundle("whisper-8da8w", attention)
     extractor, recordings = load_speech_features(bundle), real_weights().speech_wavs()
     features = torch.cat([extractor.of_file(path, AudioCut(0.0, SECONDS)) for path in recordings])
-    session = open_session(bundle)
+    session = open_session(bundle, threads=THREADS)
     generations = generate(session, [bundle.manifest.tokens.start] * len(recordings), features)
     codec = load_text_codec(bundle)
     texts = [codec.decode(answer.tokens) for answer in generations]

@@ -1,4 +1,4 @@
-"""Gemma 3 270M past its window of 512, in both spellings, against stock eager transformers.
+"""Gemma 3 270M past its window of 512, in every form, against stock eager transformers.
 
 1,600 tokens turn each sliding ring almost three times. The oracle runs eager once over the finished sequence
 instead of generating it again; `oracle.py` says why that is the same. End-of-sequence is a token like any
@@ -21,20 +21,21 @@ from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.session import Session
 from tests.real.conftest import GgufModel
-from tests.real.exports import SPELLINGS, Exports
+from tests.real.exports import FORMS, Exports, backend_of
 from tests.real.greedy_driver import GreedyRun, RollbackDriver, RollbackPlan, greedy_run
-from tests.real.oracle import Judgement, first_difference, judge_decoder_only
+from tests.real.oracle import JudgedOnce, Judgement, first_difference
 from tests.real.summary import Summary
+from tests.support.shared import THREADS
 
 pytestmark = pytest.mark.real
 
 PROMPT = "In the spring of 1847, the surveyor Thomas Aldridge left the harbour of Bristol with"
 NEW_TOKENS = 1600
 WINDOW, MAX_STEP, MAX_DEC = 512, 64, 2048
-PROBES = 1000
 ROLLBACKS = {
     "fused": RollbackPlan(seed=1847, max_draft=7, deep_every=40),
     "portable": RollbackPlan(seed=1847, max_draft=3, deep_every=80),
+    "onnx": RollbackPlan(seed=1847, max_draft=7, deep_every=40),
 }
 
 
@@ -42,30 +43,24 @@ ROLLBACKS = {
 class Finished:
     """A bundle's session after its plain greedy run of `NEW_TOKENS` tokens."""
 
-    attention: str
+    form: str
     bundle: Bundle
     session: Session
     prompt: list[int]
     run: GreedyRun
 
 
-@pytest.fixture(scope="module")
-def probe_P() -> torch.Tensor:
-    """Vocabulary entries whose logits are compared, drawn once."""
-    return torch.randperm(262_144, generator=torch.Generator().manual_seed(0))[:PROBES]
-
-
-@pytest.fixture(scope="module", params=SPELLINGS)
+@pytest.fixture(scope="module", params=FORMS)
 def finished(request: pytest.FixtureRequest, exports: Exports, gemma3: GgufModel, probe_P: torch.Tensor) -> Finished:
     bundle = exports.bundle("gemma3", request.param)
-    session = open_session(bundle)
+    session = open_session(bundle, threads=THREADS)
     prompt = gemma3[1](PROMPT).input_ids
     return Finished(request.param, bundle, session, prompt, greedy_run(session, prompt, NEW_TOKENS, probe_P))
 
 
 @pytest.fixture(scope="module")
-def judgement(finished: Finished, gemma3: GgufModel, probe_P: torch.Tensor) -> Judgement:
-    return judge_decoder_only(gemma3[0], finished.prompt + finished.run.tokens, len(finished.prompt), probe_P)
+def judgement(finished: Finished, gemma3_judge: JudgedOnce, probe_P: torch.Tensor) -> Judgement:
+    return gemma3_judge(finished.prompt + finished.run.tokens, len(finished.prompt), probe_P)
 
 
 def test_1600_greedy_tokens_equal_eager_token_for_token(
@@ -76,7 +71,7 @@ def test_1600_greedy_tokens_equal_eager_token_for_token(
     at = int(judgement.margin.argmin())
     summary.add(
         "gemma3",
-        finished.attention,
+        finished.form,
         f"{NEW_TOKENS} tokens equal, smallest margin {float(judgement.margin[at]):.2g} at token {at}",
     )
 
@@ -85,20 +80,20 @@ def test_logits_stay_within_tolerance_at_every_position(
     finished: Finished, judgement: Judgement, summary: Summary
 ) -> None:
     difference = float((finished.run.probes - judgement.probes).abs().max())
-    allowed = TOLERANCES["float32", "xnnpack"].absolute(judgement.largest)
-    summary.add("gemma3", finished.attention, f"logits within {difference:.2g} (allowed {allowed:.2g})")
+    allowed = TOLERANCES["float32", backend_of(finished.form)].absolute(judgement.largest)
+    summary.add("gemma3", finished.form, f"logits within {difference:.2g} (allowed {allowed:.2g})")
     assert difference <= allowed
 
 
 def test_wrong_tokens_rolled_back_on_the_way_change_nothing(finished: Finished, summary: Summary) -> None:
-    plan = ROLLBACKS[finished.attention]
+    plan = ROLLBACKS[finished.form]
     run = RollbackDriver(finished.session, finished.prompt, finished.run.tokens, plan).run()
     assert first_difference(finished.run.tokens, run.tokens) is None
     assert run.chained > 50
     assert MAX_STEP - plan.max_draft <= min(run.deep[-3:]) <= MAX_STEP
     summary.add(
         "gemma3",
-        finished.attention,
+        finished.form,
         f"the same in {run.steps} steps with {run.rolled_back} tokens rolled back, {run.chained} chained",
     )
 
@@ -111,7 +106,7 @@ def test_a_wrong_token_that_is_not_rolled_back_is_noticed(finished: Finished, pr
     session.rollback(0, 1)
     session.step([[tokens[1]]])
     wrong_P = session.step([[tokens[0]]])[0, 0, probe_P]
-    allowed = TOLERANCES["float32", "xnnpack"].absolute(float(right_P.abs().max()))
+    allowed = TOLERANCES["float32", backend_of(finished.form)].absolute(float(right_P.abs().max()))
     assert float((right_P - wrong_P).abs().max()) > allowed
 
 

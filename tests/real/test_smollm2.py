@@ -9,9 +9,10 @@ from transformers import PreTrainedTokenizerBase
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.loading import open_session
 from tests.real.conftest import GgufModel
-from tests.real.exports import SPELLINGS, Exports
+from tests.real.exports import FORMS, Exports
 from tests.real.oracle import eager_threads
 from tests.real.summary import Summary
+from tests.support.shared import THREADS
 
 pytestmark = pytest.mark.real
 
@@ -53,9 +54,9 @@ def stock_answers(smollm2: GgufModel, prompts: list[list[int]]) -> list[list[int
     return answers
 
 
-@pytest.mark.parametrize("attention", SPELLINGS)
+@pytest.mark.parametrize("form", FORMS)
 def test_four_chats_in_one_batch_equal_four_stock_runs(
-    attention: str,
+    form: str,
     exports: Exports,
     prompts: list[list[int]],
     stock_answers: list[list[int]],
@@ -63,11 +64,11 @@ def test_four_chats_in_one_batch_equal_four_stock_runs(
 ) -> None:
     lengths = [len(prompt) for prompt in prompts]
     assert len(set(lengths)) == 4
-    session = open_session(exports.bundle("smollm2", attention))
+    session = open_session(exports.bundle("smollm2", form), threads=THREADS)
     generations = generate(session, prompts, max_new_tokens=NEW_TOKENS)
     assert [list(generation.tokens) for generation in generations] == stock_answers
     counts = [len(answer) for answer in stock_answers]
-    summary.add("smollm2", attention, f"prompts of {lengths} tokens, {counts} new tokens equal")
+    summary.add("smollm2", form, f"prompts of {lengths} tokens, {counts} new tokens equal")
 
 
 def test_the_answers_end_at_different_lengths_and_say_something(

@@ -23,10 +23,11 @@ from runtime_shims.reference.audio import AudioCut, Waveforms, load_speech_featu
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.session import Session
-from tests.real.exports import SPELLINGS, Exports, script
+from tests.real.exports import FORMS, Exports, backend_of, script
 from tests.real.oracle import eager_threads
 from tests.real.summary import Summary
 from tests.support.real import real_weights
+from tests.support.shared import THREADS
 
 pytestmark = pytest.mark.real
 
@@ -77,58 +78,58 @@ def check_answers(session: Session, features: Tensor, stock_answers: list[StockA
     assert {generation.stop_reason for generation in generations} == {"eos"}
 
 
-@pytest.mark.parametrize("attention", SPELLINGS)
+@pytest.mark.parametrize("form", FORMS)
 def test_two_recordings_in_one_batch_equal_two_stock_runs(
-    attention: str,
+    form: str,
     exports: Exports,
     recordings: tuple[Path, ...],
     stock_answers: list[StockAnswer],
     summary: Summary,
 ) -> None:
-    bundle = exports.bundle("whisper", attention)
+    bundle = exports.bundle("whisper", form)
     extractor = load_speech_features(bundle)
     features = torch.cat([extractor.of_file(path, AudioCut(0.0, SECONDS)) for path in recordings])
     assert torch.equal(features, torch.cat([answer.features for answer in stock_answers]))
-    check_answers(open_session(bundle), features, stock_answers)
+    check_answers(open_session(bundle, threads=THREADS), features, stock_answers)
     lengths = [len(answer.tokens) + 1 for answer in stock_answers]
-    summary.add("whisper", attention, f"{lengths} tokens equal in one batch")
+    summary.add("whisper", form, f"{lengths} tokens equal in one batch")
 
 
-@pytest.mark.parametrize("attention", SPELLINGS)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_bundle_s_own_features_give_the_same_tokens(
-    attention: str,
+    form: str,
     exports: Exports,
     recordings: tuple[Path, ...],
     stock_answers: list[StockAnswer],
     summary: Summary,
 ) -> None:
-    bundle = exports.bundle("whisper", attention)
-    session, speech = open_session(bundle), bundle.manifest.speech
+    bundle = exports.bundle("whisper", form)
+    session, speech = open_session(bundle, threads=THREADS), bundle.manifest.speech
     assert speech == Speech(sampling_rate=16_000, samples=480_000)
     sound = Waveforms(speech)
     features = session.features(torch.cat([sound.of_file(path, AudioCut(0.0, SECONDS)) for path in recordings]))
     wanted = torch.cat([answer.features for answer in stock_answers])
     difference = float((features - wanted).abs().max())
-    assert difference <= features_tolerance("xnnpack").absolute(float(wanted.abs().max()))
+    assert difference <= features_tolerance(backend_of(form)).absolute(float(wanted.abs().max()))
     check_answers(session, features, stock_answers)
-    summary.add("whisper", attention, f"features within {difference:.1e} of the extractor's")
+    summary.add("whisper", form, f"features within {difference:.1e} of the extractor's")
 
 
-@pytest.mark.parametrize("attention", SPELLINGS)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_bundle_s_pieces_give_the_same_text(
-    attention: str, exports: Exports, stock_answers: list[StockAnswer]
+    form: str, exports: Exports, stock_answers: list[StockAnswer]
 ) -> None:
-    pieces = read_pieces(exports.bundle("whisper", attention))
+    pieces = read_pieces(exports.bundle("whisper", form))
     assert pieces is not None
     for answer in stock_answers:
         assert pieces.decode(answer.tokens).decode() == answer.text
 
 
-@pytest.mark.parametrize("attention", SPELLINGS)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_command_line_prints_the_same_text_for_both_files(
-    attention: str, exports: Exports, recordings: tuple[Path, ...], stock_answers: list[StockAnswer]
+    form: str, exports: Exports, recordings: tuple[Path, ...], stock_answers: list[StockAnswer]
 ) -> None:
-    bundle = exports.bundle("whisper", attention)
+    bundle = exports.bundle("whisper", form)
     files = [argument for path in recordings for argument in ("--audio", str(path))]
     command = [
         script("run-model"),

@@ -18,6 +18,7 @@ from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.native import operator_library_path
 from tests.runner.runner import TOOL, Runner
 from tests.support.letters import letter_tokenizer
+from tests.support.shared import made_once, shared_directory
 from tests.support.small_t5 import LONGEST, SMALL_T5
 from tests.support.tiny_configs import VOCAB
 from tests.support.tiny_models import build, extractor
@@ -28,11 +29,12 @@ if not TOOL.is_file() and os.environ.get("FIXED_CAPACITY_REQUIRE_NATIVE") != "1"
 
 def endless(bundle: Path) -> Path:
     """A copy without an end-of-sequence token, so that rows run on and windows wrap."""
-    copy = bundle.with_name(f"endless-{bundle.name}")
-    if not copy.exists():
+
+    def make(copy: Path) -> None:
         shutil.copytree(bundle, copy, copy_function=os.link)
         edit(copy, lambda manifest: manifest["tokens"].update(eos=[]))
-    return copy
+
+    return made_once(bundle.with_name(f"endless-{bundle.name}"), make)
 
 
 def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -51,12 +53,11 @@ def runner() -> Runner:
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runner")
+    return shared_directory(tmp_path_factory, "runner")
 
 
 def export(recipe: Recipe, target: Path) -> Path:
-    export_bundle(recipe, target)
-    return target
+    return made_once(target, lambda path: export_bundle(recipe, path))
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +77,7 @@ def small_t5_draft(shelf: Path) -> Path:
 @pytest.fixture(scope="session")
 def gemma3(shelf: Path) -> Path:
     """Two kinds of layers, a window of 8, random weights; four rows. It ends nowhere."""
-    build("gemma3").save_pretrained(shelf / "gemma3")
+    made_once(shelf / "gemma3", build("gemma3").save_pretrained)
     recipe = Recipe(str(shelf / "gemma3"), max_batch=4, max_dec=120, max_draft=7, prefill_chunk=5)
     return endless(export(recipe, shelf / "gemma3.bundle"))
 
@@ -92,8 +93,12 @@ def narrow_draft(shelf: Path, gemma3: Path) -> Path:
     """Two rows and half of the positions; other token rules than the target's."""
     recipe = Recipe(str(shelf / "gemma3"), max_batch=2, max_dec=60, max_draft=0, prefill_chunk=3)
     draft = endless(export(recipe, shelf / "narrow-draft.bundle"))
-    edit(draft, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
-    return draft
+
+    def make(copy: Path) -> None:
+        shutil.copytree(draft, copy, copy_function=os.link)
+        edit(copy, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
+
+    return made_once(draft.with_name("suppressing-draft.bundle"), make)
 
 
 def export_onnx(model: Path, target: Path, **limits: Any) -> Path:
@@ -125,8 +130,12 @@ def onnx_draft(shelf: Path, gemma3: Path) -> Path:
 @pytest.fixture(scope="session")
 def onnx_whisper(shelf: Path) -> Path:
     """Hears one second; three rows, random weights."""
-    build("whisper").save_pretrained(shelf / "whisper")
-    extractor().save_pretrained(shelf / "whisper")
+
+    def make(model: Path) -> None:
+        build("whisper").save_pretrained(model)
+        extractor().save_pretrained(model)
+
+    made_once(shelf / "whisper", make)
     limits = {"max_batch": 3, "max_dec": 60, "max_draft": 3, "prefill_chunk": 4}
     return endless(export_onnx(shelf / "whisper", shelf / "onnx-whisper.bundle", **limits))
 
@@ -134,8 +143,12 @@ def onnx_whisper(shelf: Path) -> Path:
 @pytest.fixture(scope="session")
 def onnx_llama(shelf: Path) -> Path:
     """Four caches of 517 slots."""
-    build("llama").save_pretrained(shelf / "llama")
-    letter_tokenizer(VOCAB).save_pretrained(shelf / "llama")
+
+    def make(model: Path) -> None:
+        build("llama").save_pretrained(model)
+        letter_tokenizer(VOCAB).save_pretrained(model)
+
+    made_once(shelf / "llama", make)
     limits = {"max_batch": 8, "max_dec": 512, "max_draft": 0, "prefill_chunk": 6}
     return export_onnx(shelf / "llama", shelf / "onnx-llama.bundle", **limits)
 

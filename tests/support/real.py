@@ -35,3 +35,17 @@ def load_gguf(path: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         quantization_config=GgufConfig(dequantize=True),
     )
     return model.eval().requires_grad_(False), AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+
+
+def load_dense(path: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The same of a checkpoint directory that `save_dense` wrote."""
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    return model.eval().requires_grad_(False), AutoTokenizer.from_pretrained(path)
+
+
+def save_dense(gguf: Path, target: Path) -> None:
+    """A GGUF file's model and tokenizer as a checkpoint directory, which loads in a tenth of the time."""
+    model, tokenizer = load_gguf(gguf)
+    del model.config.quantization_config
+    model.save_pretrained(target)
+    tokenizer.save_pretrained(target)

@@ -14,6 +14,7 @@ from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.manifest import ProgramEntry
 from runtime_shims.reference import loading
 from tests.support.letters import letter_tokenizer
+from tests.support.shared import made_once, shared_directory
 from tests.support.tiny_configs import VOCAB
 from tests.support.tiny_models import build
 
@@ -42,12 +43,16 @@ def llama_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def llama_bundle(llama_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its bundle, written by `export-model` in a process of its own. Copy it before changing it."""
-    bundle = tmp_path_factory.mktemp("bundle") / "llama.bundle"
-    arguments = (*LLAMA_LIMITS, "--backend", "portable", "--attention", "portable", "-o", bundle)
-    done = run(*EXPORT_MODEL, llama_checkpoint, *arguments)
-    assert done.returncode == 0, done.stderr
-    assert list(bundle.parent.iterdir()) == [bundle]
-    return bundle
+
+    def export(directory: Path) -> None:
+        directory.mkdir()
+        arguments = (*LLAMA_LIMITS, "--backend", "portable", "--attention", "portable", "-o", directory / name)
+        done = run(*EXPORT_MODEL, llama_checkpoint, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert [path.name for path in directory.iterdir()] == [name]
+
+    name = "llama.bundle"
+    return made_once(shared_directory(tmp_path_factory, "unit") / "bundle", export) / name
 
 
 @pytest.fixture
