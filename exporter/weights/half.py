@@ -88,8 +88,10 @@ def compute_in_half(model: nn.Module) -> None:
         if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
             replaced[id(module)] = HalfEmbedding(half(table), lookup_scale(module))
         elif is_linear(module):
-            is_transposed = not isinstance(module, nn.Linear)
-            weight = half(module.weight.T.contiguous() if is_transposed else module.weight)
+            if isinstance(module, nn.Linear):
+                weight = half(module.weight)
+            else:  # a transposed copy is nobody else's, and its identity is free again once it is gone
+                weight = nn.Parameter(module.weight.detach().T.half().contiguous(), requires_grad=False)
             replaced[id(module)] = HalfLinear(weight, module.bias, name.rpartition(".")[2] in wide)
     replace_modules(model, replaced)
 

@@ -67,7 +67,7 @@ def test_ragged_steps_and_rollbacks_past_ten_windows_equal_stock(exported: Expor
     session = open_session(exported.bundle)
     answers = [*start(session, request, [3, 23, 1]), *wander(session, request, seed=3)]
     found = compare(answers, request.expected(stock), "onnx", "float16")
-    assert found.difference <= found.allowed < WRONG, found
+    assert found.difference <= min(found.allowed, WRONG), found
     assert found.answers >= 150
 
 

@@ -22,7 +22,7 @@ from exporter.lower.onnx_integers import MICROSOFT, write_out_integers
 from exporter.operator_library import NAMESPACE
 from exporter.weights.operators import quantized_dense, quantized_embedding
 from exporter.weights.quantize import quantize_matrix
-from runtime_shims.reference.onnx_program import load_runtime
+from runtime_shims.reference.onnx_sessions import load_runtime
 
 TOKENS = 3
 SHAPES = [(64, 32, 32), (37, 96, 32), (64, 20, 32), (40, 160, 128)]

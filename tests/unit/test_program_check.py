@@ -92,7 +92,7 @@ def a_cache_less(data: dict[str, Any]) -> None:
         (more_positions, "caches[0]: [2, 195, 12] rows, slots and sizes here, not in the program"),
         (more_positions, "memory.cache_bytes: 74880 here, the program holds 38016"),
         (more_rows, "programs[0], decode, positions: at most int64 [4] here, int64 [1] in the program"),
-        (wider_steps, "programs[0], decode, tokens: at most int64 [1, 8] here, int64 [1, 4] in the program"),
+        (wider_steps, "programs[0], decode, input_ids: at most int64 [1, 8] here, int64 [1, 4] in the program"),
         (more_drafts, "programs[0], decode, logit_rows: at most int64 [1, 4] here, int64 [1, 3] in the program"),
         (fewer_words, "programs[0], decode, logits: at most float32 [1, 3, 63] here, float32 [1, 3, 64] in"),
         (half_the_heads_twice_the_slots, "caches[0]: [1, 198, 12] rows, slots and sizes here, not in the program"),
