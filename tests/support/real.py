@@ -46,6 +46,5 @@ def load_dense(path: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 def save_dense(gguf: Path, target: Path) -> None:
     """A GGUF file's model and tokenizer as a checkpoint directory, which loads in a tenth of the time."""
     model, tokenizer = load_gguf(gguf)
-    del model.config.quantization_config
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
