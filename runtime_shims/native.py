@@ -200,6 +200,16 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tenso
     )()
 
 
+def shared_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, positions: Tensor, step_lengths: Tensor,
+                     bias_table: Tensor | None, bias_origin: int, window: int | None, scale: float,
+                     softcap: float | None) -> Tensor:
+    """`fixed_capacity::shared_attention`: attends as `cached_attention` does, over caches that were written before."""
+    caches, tail = [key_cache, value_cache], tail_elements(str(value_cache.dtype).removeprefix("torch."))
+    out = _attention_output(query, value_cache, tail)
+    settings = _Settings(scale, softcap, bias_table, bias_origin, window)
+    return _bind("shared_attention", [query], caches, [positions, step_lengths], out, settings)()
+
+
 def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengths: Tensor, scale: float,
                     softcap: float | None) -> Tensor:
     """`fixed_capacity::cross_attention`: attends over the first `lengths[i]` slots of row i."""

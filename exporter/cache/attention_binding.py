@@ -21,7 +21,8 @@ ATTENTION_NAME = "fixed_capacity"
 BINDING_ATTRIBUTE = "fixed_capacity_binding"
 _PASSED_BUT_UNSUPPORTED = ("s_aux",)  # attention sinks
 
-Role = Literal["self", "cross", "encoder"]
+Role = Literal["self", "shared", "cross", "encoder"]
+"""`shared`: self-attention over keys and values that another layer has written."""
 
 
 @dataclass
@@ -88,6 +89,7 @@ class Spelling(Protocol):
     flat_caches: bool
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
+    def shared_attention(self, call: Attend, query: Tensor) -> Tensor: ...
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor: ...
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor: ...
@@ -130,6 +132,8 @@ def attention(
         return query.transpose(1, 2), None  # this result reaches nothing: only the cross caches leave `encode`
     if binding.role == "cross":
         return spelling.cross_attention(call, query), None
+    if binding.role == "shared":
+        return spelling.shared_attention(call, query), None
     return spelling.self_attention(call, query, key, value), None
 
 

@@ -1,8 +1,8 @@
 """The cache operator: schema, eager reference and registration with PyTorch.
 
 *Write this step's keys and values at their slots, then attend over the positions that are visible.*
-Every attention of every exported model is one of the four functions of this file; the C++ kernel and the
-core-operator form (`core_form.py`) are other spellings of the same arithmetic and are tested against it.
+Every attention of every exported model is one of the functions of this file; the C++ kernel and the core-operator form
+(`core_form.py`) are other spellings of the same arithmetic and are tested against it.
 
 Shape legend: B cache rows (capacity), b live rows, T step tokens, S slots, E encoder positions, H query heads,
 K key/value heads, G = H / K, D head size, N entries of a bias table.
@@ -59,14 +59,14 @@ def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
     return last_B1 - torch.remainder(last_B1 - torch.arange(slots, device=ends_B.device), slots)
 
 
-def _check_step(query: Tensor, key: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor) -> None:
+def _check_step(query: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor) -> None:
     step_tokens, slots = query.shape[2], key_cache.shape[2]
     if query.shape[0] > key_cache.shape[0]:
         raise ValueError(f"{query.shape[0]} rows were given and the cache holds {key_cache.shape[0]}")
     if step_tokens > slots:
         raise ValueError(f"a step of {step_tokens} tokens was given and the cache has {slots} slots")
-    if query.shape[1] % key.shape[1] or key.shape[1] != key_cache.shape[1]:
-        raise ValueError(f"{query.shape[1]} query and {key.shape[1]} key heads do not fit {key_cache.shape[1]} heads")
+    if query.shape[1] % key_cache.shape[1]:
+        raise ValueError(f"{query.shape[1]} query heads do not fit {key_cache.shape[1]} key/value heads")
     if bool((positions < 0).any()) or bool((step_lengths < 0).any()) or bool((step_lengths > step_tokens).any()):
         raise ValueError("positions must be >= 0 and step lengths within 0..step tokens")
 
@@ -92,14 +92,34 @@ def cached_attention(
     positions p with `0 <= p <= q` and `q - p < window`. Caches may be float16 or int8
     (`stored_states.py`); arithmetic is in fp32. Raises ValueError when the step does not fit.
     """
-    _check_step(query, key, key_cache, positions, step_lengths)
-    batch, step_tokens, slots = query.shape[0], query.shape[2], key_cache.shape[2]
-    steps_T = torch.arange(step_tokens, device=query.device)
-    for row in range(batch):
-        count = int(step_lengths[row])
+    _check_step(query, key_cache, positions, step_lengths)
+    if key.shape[1] != key_cache.shape[1]:
+        raise ValueError(f"{key.shape[1]} key heads do not fit a cache of {key_cache.shape[1]}")
+    slots, steps_T = key_cache.shape[2], torch.arange(query.shape[2], device=query.device)
+    for row, count in enumerate(step_lengths.tolist()):
         slot_index = (positions[row] + steps_T[:count]) % slots
         key_cache[row, :, slot_index] = as_stored(key[row, :, :count], key_cache.dtype)
         value_cache[row, :, slot_index] = as_stored(value[row, :, :count], value_cache.dtype)
+    caches, options = (key_cache, value_cache), (bias_table, bias_origin, window, scale, softcap)
+    return shared_attention(query, *caches, positions, step_lengths, *options)
+
+
+def shared_attention(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    positions: Tensor,
+    step_lengths: Tensor,
+    bias_table: Tensor | None,
+    bias_origin: int,
+    window: int | None,
+    scale: float,
+    softcap: float | None,
+) -> Tensor:
+    """Attend as `cached_attention` does after its write, over a ring that another layer has written."""
+    _check_step(query, key_cache, positions, step_lengths)
+    batch, slots = query.shape[0], key_cache.shape[2]
+    steps_T = torch.arange(query.shape[2], device=query.device)
     positions_BS = slot_positions(positions + step_lengths, slots)
     queries_BT = positions[:, None] + steps_T
     distances_BTS = queries_BT[:, :, None] - positions_BS[:, None, :]
@@ -173,6 +193,12 @@ _OPERATORS = {
         "Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, float? softcap",
         cached_attention,
         lambda query, key, value, *rest: _meta_btHd(query, value),
+    ),
+    "shared_attention": Operator(
+        "Tensor query, Tensor key_cache, Tensor value_cache, Tensor positions, Tensor step_lengths, "
+        "Tensor? bias_table, int bias_origin, int? window, float scale, float? softcap",
+        shared_attention,
+        lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
     ),
     "cross_attention": Operator(
         "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, float? softcap",

@@ -47,14 +47,23 @@ class OnnxSpelling:
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step, step_tokens = call.cache, call.step, query.shape[2]
-        written_bT = step.once("written", lambda: torch.arange(step_tokens) < step.step_lengths[:, None])
         slots_bT = step.once(("slots", layer.slots), lambda: self._ring_slots(call, step_tokens))
-        caches = self._write(layer, (key, value), slots_bT, written_bT)
+        caches = self._write(layer, (key, value), slots_bT, self._written(call, step_tokens))
+        return self._attend_ring(call, query, caches)
+
+    def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
+        return self._attend_ring(call, query, self._caches(call.cache, query.shape[0]))
+
+    def _attend_ring(self, call: Attend, query: Tensor, caches: Caches) -> Tensor:
+        layer, step, step_tokens = call.cache, call.step, query.shape[2]
         mask_key = ("mask", layer.slots, layer.window, id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
         live = step.once(("live", layer.slots), lambda: self._self_live(call))
         out = self._attend(call, query, caches, mask, live)
-        return torch.where(written_bT[:, :, None, None], out, 0.0)
+        return torch.where(self._written(call, step_tokens)[:, :, None, None], out, 0.0)
+
+    def _written(self, call: Attend, step_tokens: int) -> Tensor:
+        return call.step.once("written", lambda: torch.arange(step_tokens) < call.step.step_lengths[:, None])
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer, step, lengths_b = call.cache, call.step, call.step.enc_lengths

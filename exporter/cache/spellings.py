@@ -44,6 +44,12 @@ class FusedSpelling:
             call.softcap,
         )
 
+    def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
+        layer, step = call.cache, call.step
+        options = (*_table(call), layer.window, call.scale, call.softcap)
+        steps = (step.positions, step.step_lengths)
+        return self.ops.shared_attention(query.contiguous(), layer.key_cache, layer.value_cache, *steps, *options)
+
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer = call.cache
         return self.ops.cross_attention(
@@ -85,15 +91,22 @@ class CoreSpelling:
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.cache, call.step
-        step_tokens = query.shape[2]
-        written_bT = step.once("written", lambda: torch.arange(step_tokens) < step.step_lengths[:, None])
+        written_bT = self._written(call, query)
         write = step.once(("write", layer.kv_heads, layer.slots), lambda: self._ring_write(call, written_bT))
         write(layer.key_cache, key)
         write(layer.value_cache, value)
+        return self.shared_attention(call, query)
+
+    def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
+        layer, step = call.cache, call.step
         mask_key = ("mask", layer.slots, layer.window, layer.kv_heads, query.shape[1], id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, query))
         out = core_form.attend_cache(query, layer, mask, call.scale, call.softcap)
-        return torch.where(written_bT[:, :, None, None], out, 0.0)
+        return torch.where(self._written(call, query)[:, :, None, None], out, 0.0)
+
+    def _written(self, call: Attend, query: Tensor) -> Tensor:
+        step, step_tokens = call.step, query.shape[2]
+        return step.once("written", lambda: torch.arange(step_tokens) < step.step_lengths[:, None])
 
     def _ring_write(self, call: Attend, written_bT: Tensor) -> core_form.FlatWrite:
         layer, step = call.cache, call.step

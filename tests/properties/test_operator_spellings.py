@@ -126,6 +126,19 @@ class Run:
         inputs = (states, torch.tensor(starts), torch.tensor(lengths), self.options)
         return {name: (made.self_attention(*inputs), expected) for name, made in self.operators.items()}
 
+    def look_back(self, reach: int | None) -> dict[str, tuple[Tensor, Tensor]]:
+        """A query at the last position of every row that could take it back, over what the steps left, unwritten."""
+        batch = self.heads.rows
+        query, _, _ = self.heads.step(batch, 1, self.generator)
+        lengths = [min(self.cursor.max_rollback(row), 1) for row in range(batch)]
+        last = [max(self.cursor.length(row) - 1, 0) for row in range(batch)]
+        expected = torch.zeros(batch, 1, self.heads.kv_heads * self.heads.groups, self.heads.value_dim)
+        for row in range(batch):
+            if lengths[row]:
+                expected[row, 0] = self.rows[row].attend(query[row, :, 0], last[row], reach, self.options)
+        inputs = (query, torch.tensor(last), torch.tensor(lengths), self.options)
+        return {name: (made.shared_attention(*inputs), expected) for name, made in self.operators.items()}
+
     def rollback(self, row: int, count: int) -> None:
         self.cursor.rollback(row, count)
         self.rows[row].rollback(count)
@@ -167,6 +180,9 @@ def test_steps_and_chained_rollbacks_equal_plain_lists(
         assert_equal_caches(operators)
         for row in [data.draw(st.integers(0, heads.rows - 1)) for _ in range(data.draw(st.integers(0, 2)))]:
             run.rollback(row, data.draw(st.integers(0, run.cursor.max_rollback(row))))
+        for name, (output, expected) in run.look_back(None if is_full else reach).items():
+            assert_near(output, expected, f"{name}, shared")
+        assert_equal_caches(operators)
 
 
 @pytest.mark.parametrize("name", INSTALLED)

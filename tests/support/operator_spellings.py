@@ -66,6 +66,9 @@ class Operator(Protocol):
     def self_attention(
         self, states: tuple[Tensor, Tensor, Tensor], positions: Tensor, lengths: Tensor, options: Options
     ) -> Tensor: ...
+    def shared_attention(
+        self, query: Tensor, positions: Tensor, lengths: Tensor, options: Options
+    ) -> Tensor: ...
     def cross_attention(self, query: Tensor, lengths: Tensor, options: Options) -> Tensor: ...
     def encoder_attention(
         self, states: tuple[Tensor, Tensor, Tensor], lengths: Tensor, options: Options
@@ -75,7 +78,7 @@ class Operator(Protocol):
 
 
 class FunctionOperator:
-    """The eager reference or the C++ kernels: modules with the same four functions."""
+    """The eager reference or the C++ kernels: modules with the same functions."""
 
     def __init__(
         self, functions: ModuleType, geometry: Geometry, heads: Heads, stale: float, dtype: torch.dtype
@@ -89,6 +92,12 @@ class FunctionOperator:
         caches = (self.key_cache, self.value_cache)
         return self.functions.cached_attention(
             *states, *caches, positions, lengths, *options.bias, self.window, options.scale, options.softcap
+        )
+
+    def shared_attention(self, query, positions, lengths, options):
+        caches = (self.key_cache, self.value_cache)
+        return self.functions.shared_attention(
+            query, *caches, positions, lengths, *options.bias, self.window, options.scale, options.softcap
         )
 
     def cross_attention(self, query, lengths, options):
@@ -120,6 +129,10 @@ class SpelledOperator:
     def self_attention(self, states, positions, lengths, options):
         self.step.begin(positions=positions, step_lengths=lengths)
         return self.spelling.self_attention(self._call(options), *states)
+
+    def shared_attention(self, query, positions, lengths, options):
+        self.step.begin(positions=positions, step_lengths=lengths)
+        return self.spelling.shared_attention(self._call(options), query)
 
     def cross_attention(self, query, lengths, options):
         self.step.begin(enc_lengths=lengths, step_lengths=torch.full_like(lengths, query.shape[2]))

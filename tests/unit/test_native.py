@@ -121,7 +121,7 @@ def test_the_operators_are_registered_once_with_the_runtime_of_this_process():
     native.load_operator_library()
     registered = [name for name in _get_operator_names() if name.startswith("fixed_capacity::")]
     assert len(registered) == len(set(registered))
-    attention = ("cached_attention", "cross_attention", "encoder_attention", "write_cross")
+    attention = ("cached_attention", "shared_attention", "cross_attention", "encoder_attention", "write_cross")
     expected = {f"fixed_capacity::{name}.out" for name in (*attention, "dense", "embed", "quantize_rows")}
     assert expected <= set(registered)
 

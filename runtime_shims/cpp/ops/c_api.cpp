@@ -61,6 +61,14 @@ int32_t fixed_capacity_cached_attention(const fixed_capacity_tensor tensors[8],
   return check_and_run(arguments, static_cast<float*>(tensors[7].data));
 }
 
+int32_t fixed_capacity_shared_attention(const fixed_capacity_tensor tensors[6],
+                                        const fixed_capacity_options* options) {
+  const SharedAttentionArguments arguments{view<const float>(tensors[0]), cache<ConstCacheView>(tensors[1]),
+                                           cache<ConstCacheView>(tensors[2]), view<const int64_t>(tensors[3]),
+                                           view<const int64_t>(tensors[4]), options_of(*options)};
+  return check_and_run(arguments, static_cast<float*>(tensors[5].data));
+}
+
 int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
                                        const fixed_capacity_options* options) {
   const CrossAttentionArguments arguments{view<const float>(tensors[0]), cache<ConstCacheView>(tensors[1]),

@@ -37,6 +37,9 @@ typedef struct {
 /* tensors: query, key, value, key_cache, value_cache, positions, step_lengths, out */
 FIXED_CAPACITY_API int32_t fixed_capacity_cached_attention(const fixed_capacity_tensor tensors[8],
     const fixed_capacity_options* options);
+/* tensors: query, key_cache, value_cache, positions, step_lengths, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_shared_attention(const fixed_capacity_tensor tensors[6],
+    const fixed_capacity_options* options);
 /* tensors: query, key_cache, value_cache, lengths, out */
 FIXED_CAPACITY_API int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
     const fixed_capacity_options* options);

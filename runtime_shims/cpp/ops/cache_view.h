@@ -56,4 +56,13 @@ struct AnyCacheView {
 using CacheView = AnyCacheView<void>;
 using ConstCacheView = AnyCacheView<const void>;
 
+inline ConstCacheView read_only(const CacheView& cache) {
+  ConstCacheView view;
+  view.data = cache.data;
+  view.type = cache.type;
+  view.rank = cache.rank;
+  for (int axis = 0; axis < 4; ++axis) view.sizes[axis] = cache.sizes[axis];
+  return view;
+}
+
 }  // namespace fixed_capacity

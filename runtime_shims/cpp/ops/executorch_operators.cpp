@@ -88,6 +88,17 @@ Tensor& cached_attention(KernelRuntimeContext& context, const Tensor& query, con
   return attend_into(context, views, arguments, arguments.value.sizes[3], out);
 }
 
+Tensor& shared_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key_cache,
+                         const Tensor& value_cache, const Tensor& positions, const Tensor& step_lengths,
+                         const std::optional<Tensor>& bias_table, int64_t bias_origin, std::optional<int64_t> window,
+                         double scale, std::optional<double> softcap, Tensor& out) {
+  ViewMaker views;
+  const SharedAttentionArguments arguments{views.floats(query), views.cache(key_cache), views.cache(value_cache),
+                                           views.indices(positions), views.indices(step_lengths),
+                                           {views.table(bias_table), bias_origin, window, scale, softcap}};
+  return attend_into(context, views, arguments, arguments.value_cache.sizes[3], out);
+}
+
 Tensor& cross_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key_cache,
                         const Tensor& value_cache, const Tensor& lengths, double scale,
                         std::optional<double> softcap, Tensor& out) {
@@ -125,6 +136,7 @@ Tensor& write_cross(KernelRuntimeContext& context, const Tensor& key, const Tens
 }  // namespace fixed_capacity
 
 EXECUTORCH_LIBRARY(fixed_capacity, "cached_attention.out", fixed_capacity::cached_attention);
+EXECUTORCH_LIBRARY(fixed_capacity, "shared_attention.out", fixed_capacity::shared_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "cross_attention.out", fixed_capacity::cross_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "encoder_attention.out", fixed_capacity::encoder_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "write_cross.out", fixed_capacity::write_cross);

@@ -53,6 +53,15 @@ Refusal check_caches(const ConstFloatView& key, const ConstFloatView& value, con
   return check_types(key_cache, value_cache);
 }
 
+// A query over caches that the call does not write.
+Refusal check_read(const ConstFloatView& query, const ConstCacheView& key_cache, const ConstCacheView& value_cache) {
+  if (const Refusal refusal = check_heads<ConstCacheView>({query, key_cache, value_cache})) return refusal;
+  if (const Refusal refusal = check_types(key_cache, value_cache)) return refusal;
+  if (query.sizes[0] > key_cache.sizes[0]) return refuse("more rows were given than the cache holds");
+  if (key_cache.sizes[2] < 1) return refuse("caches must have at least 1 slot");
+  return {};
+}
+
 Refusal check_options(const AttentionOptions& options, int64_t query_heads) {
   if (options.window && *options.window < 1) return refuse("the window must be at least 1");
   if (options.softcap && !(*options.softcap > 0.0)) return refuse("the soft cap must be positive");
@@ -96,13 +105,20 @@ Refusal check(const CachedAttentionArguments& arguments) {
   return check_lengths(arguments.step_lengths, query.sizes[0], query.sizes[2]);
 }
 
+Refusal check(const SharedAttentionArguments& arguments) {
+  const ConstFloatView& query = arguments.query;
+  const ConstCacheView& key_cache = arguments.key_cache;
+  if (const Refusal refusal = check_read(query, key_cache, arguments.value_cache)) return refusal;
+  if (query.sizes[2] > key_cache.sizes[2]) return refuse("the step has more tokens than the cache has slots");
+  if (const Refusal refusal = check_options(arguments.options, query.sizes[1])) return refusal;
+  if (const Refusal refusal = check_positions(arguments.positions, query.sizes[0])) return refusal;
+  return check_lengths(arguments.step_lengths, query.sizes[0], query.sizes[2]);
+}
+
 Refusal check(const CrossAttentionArguments& arguments) {
   const ConstFloatView& query = arguments.query;
-  const ConstCacheView &key_cache = arguments.key_cache, &value_cache = arguments.value_cache;
-  if (const Refusal refusal = check_heads<ConstCacheView>({query, key_cache, value_cache})) return refusal;
-  if (const Refusal refusal = check_types(key_cache, value_cache)) return refusal;
-  if (query.sizes[0] > key_cache.sizes[0]) return refuse("more rows were given than the cache holds");
-  if (key_cache.sizes[2] < 1) return refuse("caches must have at least 1 slot");
+  const ConstCacheView& key_cache = arguments.key_cache;
+  if (const Refusal refusal = check_read(query, key_cache, arguments.value_cache)) return refusal;
   if (const Refusal refusal = check_options(arguments.options, query.sizes[1])) return refusal;
   return check_lengths(arguments.lengths, query.sizes[0], key_cache.sizes[2]);
 }

@@ -64,9 +64,16 @@ void write_head(const ConstFloatView& from, const CacheView& to, int64_t row, in
 }  // namespace
 
 AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out) {
+  return problem_of(SharedAttentionArguments{arguments.query, read_only(arguments.key_cache),
+                                             read_only(arguments.value_cache), arguments.positions,
+                                             arguments.step_lengths, arguments.options},
+                    out);
+}
+
+AttentionProblem problem_of(const SharedAttentionArguments& arguments, float* out) {
   AttentionProblem problem;
   problem.kind = AttentionKind::cached;
-  set_heads(problem, arguments.query, arguments.key.sizes[1], arguments.key_cache.sizes[2]);
+  set_heads(problem, arguments.query, arguments.key_cache.sizes[1], arguments.key_cache.sizes[2]);
   problem.type = arguments.key_cache.type;
   problem.keys = arguments.key_cache.data;
   problem.values = arguments.value_cache.data;
@@ -116,6 +123,10 @@ void write_step(const CachedAttentionArguments& arguments) {
 
 void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
   write_step(arguments);
+  attend_on(problem_of(arguments, out), loop);
+}
+
+void run(const SharedAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
   attend_on(problem_of(arguments, out), loop);
 }
 

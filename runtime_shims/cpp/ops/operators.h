@@ -27,6 +27,14 @@ struct CachedAttentionArguments {
   AttentionOptions options;
 };
 
+// As CachedAttentionArguments, over caches that another layer has written.
+struct SharedAttentionArguments {
+  ConstFloatView query;                    // [b, H, T, D]
+  ConstCacheView key_cache, value_cache;   // [B, K, S, D], [B, K, S, Dv], of one type
+  ConstIndexView positions, step_lengths;  // [b]
+  AttentionOptions options;
+};
+
 struct CrossAttentionArguments {
   ConstFloatView query;                   // [b, H, T, D]
   ConstCacheView key_cache, value_cache;  // [B, K, S, D], [B, K, S, Dv], of one type
@@ -47,18 +55,21 @@ struct WriteCrossArguments {
 };
 
 Refusal check(const CachedAttentionArguments& arguments);
+Refusal check(const SharedAttentionArguments& arguments);
 Refusal check(const CrossAttentionArguments& arguments);
 Refusal check(const EncoderAttentionArguments& arguments);
 Refusal check(const WriteCrossArguments& arguments);
 
-// `out` is [b, T, H, Dv], [b, T, H, Dv], [b, E, H, Dv]; for write_cross int64 [b].
+// `out` is [b, T, H, Dv], or [b, E, H, Dv]; for write_cross int64 [b].
 void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
+void run(const SharedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const EncoderAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop& loop);
 
 // The attention problem behind a call; for tests and benchmarks that choose the kernel variant themselves.
 AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out);
+AttentionProblem problem_of(const SharedAttentionArguments& arguments, float* out);
 AttentionProblem problem_of(const CrossAttentionArguments& arguments, float* out);
 AttentionProblem problem_of(const EncoderAttentionArguments& arguments, float* out);
 
