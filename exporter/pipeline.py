@@ -135,6 +135,7 @@ def _write(
         logits_difference=difference,
         dropped_settings=planned.rules.dropped,
         assumed_settings=planned.rules.assumed,
+        text_part_only=planned.source.is_text_part,
     )
 
 

@@ -21,6 +21,7 @@ class ExportReport:
     logits_difference: float | None
     dropped_settings: tuple[str, ...]
     assumed_settings: tuple[str, ...]
+    text_part_only: bool = False
     draft: ExportReport | None = None
 
     def __str__(self) -> str:
@@ -35,12 +36,12 @@ class ExportReport:
         if self.assumed_settings:
             assumed = ", ".join(self.assumed_settings)
             lines.append(f"assumes {assumed}: the checkpoint leaves it open; set it in its generation_config.json")
+        if self.text_part_only:
+            lines.append("holds the text model alone; the checkpoint also takes images or sound")
         if self.logits_difference is None:
             lines.append("not verified")
         else:
-            lines.append(
-                f"verified: golden tokens equal eager PyTorch, logits within {self.logits_difference:.2g}"
-            )
+            lines.append(f"verified: golden tokens equal eager PyTorch, logits within {self.logits_difference:.2g}")
         if self.draft is not None:
             lines.append(f"its draft, {self.draft}")
         return "\n".join(lines)

@@ -100,8 +100,8 @@ def cached_attention(
         slot_index = (positions[row] + steps_T[:count]) % slots
         key_cache[row, :, slot_index] = as_stored(key[row, :, :count], key_cache.dtype)
         value_cache[row, :, slot_index] = as_stored(value[row, :, :count], value_cache.dtype)
-    caches, options = (key_cache, value_cache), (bias_table, bias_origin, window, scale, softcap)
-    return shared_attention(query, *caches, positions, step_lengths, *options)
+    caches, steps = (key_cache, value_cache), (positions, step_lengths)
+    return shared_attention(query, *caches, *steps, bias_table, bias_origin, window, scale, softcap)
 
 
 def shared_attention(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from exporter.cache.attention_binding import positions_bT
+from exporter.cache.attention_binding import Role, positions_bT
 from exporter.spec.capacity_plan import CapacityPlan
 from runtime_shims.contract.manifest import Attention
 
@@ -17,7 +17,9 @@ def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> d
     """The methods of a decoder-only program: `decode`."""
     root = FixedCapacityModel(model, plan, attention)
     for _, module in attention_modules(model):
-        root.bind_attention(module, "self", root.self_layers[plan.cache_of_layer(module.layer_idx)])
+        cache = plan.cache_of_layer(module.layer_idx)
+        role: Role = "self" if plan.self_caches[cache].layer == module.layer_idx else "shared"
+        root.bind_attention(module, role, root.self_layers[cache])
     return {"decode": DecoderOnlyDecode(root)}
 
 

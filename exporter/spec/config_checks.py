@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 SUPPORTED_LAYER_TYPES = ("full_attention", "sliding_attention")
+SHARED_LAYER_TYPE = "dummy"
+"""What transformers calls a layer that keeps no keys and values of its own."""
 # Those whose frequencies do not change while a sequence grows ("dynamic" and "longrope" do).
-SUPPORTED_ROPE_TYPES = ("default", "linear", "llama3", "yarn")
+SUPPORTED_ROPE_TYPES = ("default", "linear", "llama3", "yarn", "proportional")
 _INNER_MODALITIES = ("vision_config", "audio_config", "image_config", "video_config")
 
 
@@ -76,10 +78,11 @@ def _head_faults(config: PretrainedConfig) -> list[str]:
     """Query heads share key/value heads in groups of one size; soft caps divide by themselves."""
     text_config = _text_config(config)
     heads = getattr(text_config, "num_attention_heads", None)
-    kv_heads = getattr(text_config, "num_key_value_heads", None)
-    faults = []
-    if isinstance(heads, int) and isinstance(kv_heads, int) and (kv_heads < 1 or heads % kv_heads):
-        faults.append(f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})")
+    faults = [
+        f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})"
+        for kv_heads in _kv_heads(text_config)
+        if isinstance(heads, int) and isinstance(kv_heads, int) and (kv_heads < 1 or heads % kv_heads)
+    ]
     for name in ("attn_logit_softcapping", "final_logit_softcapping"):
         cap = getattr(text_config, name, None)
         if isinstance(cap, int | float) and not (math.isfinite(cap) and cap > 0):
@@ -111,10 +114,9 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
         return []
     types, arguments = get_layer_types_and_kwargs(text_config)
     faults = [
-        f"attention of type {kind} in layers "
-        f"{format_ranges(index for index, name in enumerate(types) if name == kind)}"
+        f"attention of type {kind} in layers {format_ranges(index for index, name in enumerate(types) if name == kind)}"
         for kind in dict.fromkeys(types)
-        if kind not in SUPPORTED_LAYER_TYPES
+        if kind not in (*SUPPORTED_LAYER_TYPES, SHARED_LAYER_TYPE)
     ]
     windows = {
         index: argument.get("sliding_window")
@@ -131,12 +133,12 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
 def _feature_faults(config: PretrainedConfig) -> list[str]:
     text_config = _text_config(config)
     faults = []
-    if getattr(text_config, "use_bidirectional_attention", None):
+    if getattr(text_config, "use_bidirectional_attention", None) not in (None, False, "vision"):  # text is causal
         faults.append("bidirectional attention in the decoder is not supported")
     if getattr(text_config, "add_cross_attention", False) and not config.is_encoder_decoder:
         faults.append("cross-attention without an encoder is not supported")
-    if _count(text_config, "num_kv_shared_layers"):
-        faults.append("layers that share keys and values are not supported")
+    if _count(text_config, "num_kv_shared_layers") and getattr(text_config, "kv_sharing_modes", None) is None:
+        faults.append("it does not say which layers share keys and values")
     if max(_count(text_config, "num_local_experts"), _count(text_config, "num_experts")) > 1:
         faults.append("mixture of experts is not supported")
     return faults
@@ -155,6 +157,13 @@ def _quantization_faults(config: PretrainedConfig) -> list[str]:
 
 def _text_config(config: PretrainedConfig) -> PretrainedConfig:
     return config.get_text_config(decoder=True)
+
+
+def _kv_heads(text_config: PretrainedConfig) -> list[Any]:
+    """The different numbers of key/value heads of its layers."""
+    if not isinstance(getattr(text_config, "num_hidden_layers", None), int):
+        return [getattr(text_config, "num_key_value_heads", None)]
+    return list(dict.fromkeys(getattr(layer, "num_key_value_heads", None) for layer in text_config.per_layer_config))
 
 
 def _count(config: PretrainedConfig, attribute: str) -> int:

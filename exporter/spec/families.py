@@ -60,6 +60,8 @@ FAMILIES: dict[str, Family] = {
     "mistral": _ROTARY,
     "gemma2": _ROTARY,
     "gemma3_text": _ROTARY,
+    "gemma4_text": _ROTARY,
+    "gemma4_unified_text": _ROTARY,
     "gpt2": Family("decoder_only", decoder_positions="n_positions"),
 }
 
@@ -69,5 +71,6 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "llama4": "chunked attention",
     "llama4_text": "chunked attention",
     "umt5": "a relative bias of its own in every layer",
-    "gemma3": "an image encoder; export its text model (gemma3_text)",
+    "gemma3n": "activations cut at a quantile, and streams that alternate",
+    "gemma3n_text": "activations cut at a quantile, and streams that alternate",
 }

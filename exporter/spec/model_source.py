@@ -17,6 +17,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
+from exporter.spec.text_part import COMPOSITES, text_part, text_weights, without_other_parts
 from exporter.spec.weights import random_model, require_complete
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ class ModelSource:
         Raises:
             ModelSourceError: it is absent, unreadable, or of a type that transformers does not know.
         """
-        return copy.deepcopy(self._config)
+        return copy.deepcopy(text_part(self._config))
+
+    @property
+    def is_text_part(self) -> bool:
+        """Whether the files also hold an image or sound encoder, which is left out."""
+        return self._config.model_type in COMPOSITES
 
     def load_model(self, progress: Progress | None = None) -> PreTrainedModel:
         """The complete model in float32, in evaluation mode, without gradients.
@@ -89,9 +95,10 @@ class ModelSource:
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # so that they are reported with the others
                 **self._dense_weights(),
+                **(text_weights() if self.is_text_part else {}),
                 **self._arguments,
             )
-        require_complete(self.model, model, report)
+        require_complete(self.model, model, without_other_parts(report) if self.is_text_part else report)
         if self.location.gguf_file is not None:  # it is dequantized now, and must save as such
             model.config.quantization_config = None
             model.hf_quantizer = None
@@ -205,9 +212,7 @@ class ModelSource:
         from huggingface_hub import file_exists
 
         with self._reading("file list"):
-            return any(
-                file_exists(self.location.path, name, revision=self.location.revision) for name in names
-            )
+            return any(file_exists(self.location.path, name, revision=self.location.revision) for name in names)
 
     @contextmanager
     def _reading(self, part: str) -> Iterator[None]:

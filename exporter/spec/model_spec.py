@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from exporter.spec.config_checks import config_faults
+from exporter.spec.config_checks import SHARED_LAYER_TYPE, config_faults
 from exporter.spec.families import FAMILIES, Family
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
 from exporter.spec.parameters import sizes_of
@@ -159,20 +159,31 @@ def _decoder_layers(config: PretrainedConfig, family: Family) -> tuple[LayerSpec
         count = int(getattr(config, family.decoder_layers))
         types, arguments = types[:1] * count, arguments[:1] * count
     kv_heads, head_dims = (_per_layer(value, len(types)) for value in get_head_shapes(text_config))
+    donors = _donors(types, text_config)
+    owners = [index if donor is None else donor for index, donor in enumerate(donors)]
     return tuple(
         LayerSpec(
             index=index,
-            kind="sliding" if layer_type == SLIDING_TYPE else "full",
-            window=arguments[index].get("sliding_window"),
-            kv_heads=kv_heads[index],
+            kind="sliding" if types[owner] == SLIDING_TYPE else "full",
+            window=arguments[owner].get("sliding_window"),
+            kv_heads=kv_heads[owner],
             query_heads=int(text_config.num_attention_heads),
-            key_dim=head_dims[index],
-            value_dim=head_dims[index],
-            shares_kv_with=None,
+            key_dim=head_dims[owner],
+            value_dim=head_dims[owner],
+            shares_kv_with=donors[index],
             has_cross=family.kind != "decoder_only",
         )
-        for index, layer_type in enumerate(types)
+        for index, owner in enumerate(owners)
     )
+
+
+def _donors(types: list[str], text_config: PretrainedConfig) -> list[int | None]:
+    """Per layer, the layer whose keys and values it reads: the last of its type that has its own. None: its own."""
+    last = {layer_type: index for index, layer_type in enumerate(types) if layer_type != SHARED_LAYER_TYPE}
+    return [
+        last[text_config.layer_types[index]] if layer_type == SHARED_LAYER_TYPE else None
+        for index, layer_type in enumerate(types)
+    ]
 
 
 def _encoder(config: PretrainedConfig, family: Family) -> EncoderSpec:

@@ -217,3 +217,32 @@ def gemma_3_1b() -> dict[str, Any]:
         "intermediate_size": 6912,
         "num_hidden_layers": 26,
     }
+
+
+def gemma_4_e2b() -> dict[str, Any]:
+    """google/gemma-4-E2B-it, its text model: four sliding layers, one full one; the last 20 of 35 share keys."""
+    return {
+        "model_type": "gemma4_text",
+        "vocab_size": 262144,
+        "vocab_size_per_layer_input": 262144,
+        "hidden_size": 1536,
+        "hidden_size_per_layer_input": 256,
+        "intermediate_size": 6144,
+        "use_double_wide_mlp": True,
+        "num_hidden_layers": 35,
+        "num_kv_shared_layers": 20,
+        "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 1,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "sliding_window": 512,
+        "max_position_embeddings": 131072,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "final_logit_softcapping": 30.0,
+        "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": True,
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": [1, 106],
+    }

@@ -27,6 +27,7 @@ GEOMETRIES: dict[str, Callable[[], dict[str, Any]]] = {
     "gemma-2-2b": decoder_only.gemma_2_2b,
     "gemma-3-270m": decoder_only.gemma_3_270m,
     "gemma-3-1b": decoder_only.gemma_3_1b,
+    "gemma-4-e2b": decoder_only.gemma_4_e2b,
 }
 
 HUB_IDS: dict[str, str] = {
@@ -52,4 +53,5 @@ HUB_IDS: dict[str, str] = {
     "gemma-2-2b": "google/gemma-2-2b",
     "gemma-3-270m": "google/gemma-3-270m",
     "gemma-3-1b": "google/gemma-3-1b-pt",
+    "gemma-4-e2b": "google/gemma-4-E2B-it",
 }

@@ -11,6 +11,7 @@ from transformers import (
     BartConfig,
     Gemma2Config,
     Gemma3TextConfig,
+    Gemma4TextConfig,
     GPT2Config,
     LlamaConfig,
     MarianConfig,
@@ -40,9 +41,7 @@ def t5() -> PretrainedConfig:
 
 def flan_t5() -> PretrainedConfig:
     """T5 1.1 and Flan-T5: gated GELU, decoder outputs not scaled."""
-    return T5Config(
-        **_T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0
-    )
+    return T5Config(**_T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0)
 
 
 def mt5() -> PretrainedConfig:
@@ -147,6 +146,40 @@ def gemma3() -> PretrainedConfig:
         query_pre_attn_scalar=10,
         sliding_window=WINDOW,
         layer_types=[SLIDING, SLIDING, FULL, SLIDING],
+    )
+
+
+def gemma4() -> PretrainedConfig:
+    """Gemma 4 E2B: two head sizes, keys and values of earlier layers, per-layer embeddings, wider shared layers."""
+    return Gemma4TextConfig(
+        **_DECODER_SHAPE,
+        num_hidden_layers=5,
+        head_dim=12,
+        global_head_dim=20,
+        sliding_window=WINDOW,
+        layer_types=[SLIDING, FULL, SLIDING, SLIDING, FULL],
+        num_kv_shared_layers=2,
+        vocab_size_per_layer_input=VOCAB,
+        hidden_size_per_layer_input=8,
+        use_double_wide_mlp=True,
+        final_logit_softcapping=6.0,
+    )
+
+
+def gemma4_dense() -> PretrainedConfig:
+    """Gemma 4 12B and 31B: full layers have fewer heads, whose keys are their values before norm and rotation."""
+    return Gemma4TextConfig(
+        **_DECODER_SHAPE,
+        num_hidden_layers=3,
+        head_dim=12,
+        global_head_dim=20,
+        num_global_key_value_heads=1,
+        attention_k_eq_v=True,
+        sliding_window=WINDOW,
+        layer_types=[SLIDING, SLIDING, FULL],
+        hidden_size_per_layer_input=0,
+        vocab_size_per_layer_input=0,
+        final_logit_softcapping=6.0,
     )
 
 

@@ -68,6 +68,8 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("mistral", decoder, tiny_configs.mistral, 0.4, 0.4, 0.25, 1),
         TinyCase("gemma2", decoder, tiny_configs.gemma2, 0.1, 0.4, 0.5, 1),
         TinyCase("gemma3", decoder, tiny_configs.gemma3, 0.1, 0.4, 0.25, 2),
+        TinyCase("gemma4", decoder, tiny_configs.gemma4, 0.1, 0.4, 0.5, 1),
+        TinyCase("gemma4_dense", decoder, tiny_configs.gemma4_dense, 0.1, 0.4, 1.0, 7),
         TinyCase("gpt2", decoder, tiny_configs.gpt2, 0.3, 0.4, 0.4, 2),
     )
     return {case.name: case for case in cases}
@@ -146,6 +148,8 @@ def _fill(model: PreTrainedModel, case: TinyCase) -> None:
         if name.endswith("final_logits_bias"):
             noise = torch.randn(buffer.shape, generator=_generator(f"{case.name}.{name}", case.seed))
             buffer.copy_(0.5 * noise)
+        elif name.endswith("layer_scalar"):
+            buffer.fill_(0.8 if ".0." in name else 1.1)
 
 
 def _is_sinusoid(model: PreTrainedModel, name: str) -> bool:

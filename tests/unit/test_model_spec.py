@@ -32,8 +32,9 @@ PUBLISHED_PARAMETERS = {
     "gemma-2-2b": 2_614_341_888,
     "gemma-3-270m": 268_098_176,
     "gemma-3-1b": 999_885_952,
+    "gemma-4-e2b": 4_628_569_344,
 }
-"""Learned values of the published checkpoints, tied ones once."""
+"""Learned values of the published checkpoints (of Gemma 4's text model), tied ones once."""
 
 SMALL_STACKS = {
     "num_layers": 3,
@@ -118,6 +119,15 @@ def test_gemma_3_slides_on_five_of_six_layers() -> None:
     assert {(layer.query_heads, layer.kv_heads, layer.key_dim) for layer in spec.layers} == {(4, 1, 256)}
     assert spec.architecture == "Gemma3ForCausalLM"
     assert spec.encoder is None
+
+
+def test_the_last_layers_of_gemma_4_read_the_last_caches_of_their_type() -> None:
+    spec = ModelSpec.from_config(config_of("gemma-4-e2b"))
+    assert [layer.index for layer in spec.cache_owners] == list(range(15))
+    assert {layer.shares_kv_with for layer in spec.layers[15:]} == {13, 14}
+    shapes = {(layer.kind, layer.window, layer.key_dim, layer.shares_kv_with) for layer in spec.layers[13:]}
+    own = {("sliding", 512, 256, None), ("full", None, 512, None)}
+    assert shapes == own | {("sliding", 512, 256, 13), ("full", None, 512, 14)}
 
 
 def test_gemma_2_brings_its_soft_caps_and_others_none() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForImageTextToText, PretrainedConfig, PreTrainedModel
 
 from exporter.spec.faults import ModelSourceError
 from exporter.spec.model_source import ModelSource, resolve_source
@@ -18,6 +18,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from exporter.spec.weights import random_model
 from recipes.geometries.index import GEOMETRIES
+from tests.support import tiny_configs
 
 T5_TINY: dict[str, Any] = {"d_model": 16, "d_kv": 4, "d_ff": 8, "num_heads": 2, "vocab_size": 32}
 T5_DEPTH: dict[str, Any] = {"num_layers": 1, "num_decoder_layers": 2}
@@ -90,9 +91,7 @@ def refusal(model: Path | str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_a_saved_model_loads_with_every_weight_in_float32_without_gradients(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_saved_model_loads_with_every_weight_in_float32_without_gradients(name: str, tmp_path: Path) -> None:
     original = tiny(name)
     original.to(torch.float16).save_pretrained(tmp_path)
     source = source_of(tmp_path)
@@ -143,9 +142,7 @@ def test_buffers_that_old_versions_saved_are_not_left_over(tmp_path: Path) -> No
 
 def test_a_classifier_is_not_taken_for_a_generator(tmp_path: Path) -> None:
     file = saved("bart", tmp_path) / "model.safetensors"
-    save_file(
-        load_file(file) | {"classification_head.dense.weight": torch.ones(2, 2)}, file, {"format": "pt"}
-    )
+    save_file(load_file(file) | {"classification_head.dense.weight": torch.ones(2, 2)}, file, {"format": "pt"})
     assert "classification_head.dense.weight" in refusal(tmp_path)
 
 
@@ -159,6 +156,22 @@ def test_seeded_weights_depend_on_the_seed_only() -> None:
     name = "model.layers.1.mlp.up_proj.weight"
     assert torch.equal(first.state_dict()[name], again.state_dict()[name])
     assert not torch.equal(first.state_dict()[name], other.state_dict()[name])
+
+
+@pytest.mark.parametrize(("whole", "text"), [("gemma4", tiny_configs.gemma4), ("gemma3", tiny_configs.gemma3)])
+def test_the_text_model_of_a_checkpoint_with_images_is_read_alone(tmp_path: Path, whole: str, text: Any) -> None:
+    """Its logits are those of the whole model; the image encoder's weights are neither missing nor left over."""
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = AutoConfig.for_model(whole, text_config=text().to_dict(), vision_config=vision)
+    everything = AutoModelForImageTextToText.from_config(config).eval()
+    everything.save_pretrained(tmp_path)
+    source = source_of(tmp_path)
+    assert source.is_text_part
+    model = source.load_model()
+    ids = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.equal(model(ids).logits, everything(input_ids=ids).logits)
+    assert not any("vision" in name for name, _ in model.named_parameters())
 
 
 def test_a_geometry_stands_in_for_a_download() -> None:
@@ -252,9 +265,7 @@ def test_a_directory_of_gguf_files_is_answered_with_one_of_them(tmp_path: Path) 
     assert "has no config.json; give one of its files, such as model-q4.gguf" in refusal(tmp_path)
 
 
-def test_what_is_not_there_is_said_without_asking_the_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_there_is_said_without_asking_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_, **__: pytest.fail("asked the Hub"))
     shutil.copy(__file__, tmp_path / "file.txt")
     assert "there is no such file or directory" in refusal(tmp_path / "nowhere")
