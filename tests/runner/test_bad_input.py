@@ -335,9 +335,10 @@ def test_an_interrupt_while_streaming_ends_the_run_with_what_there_is(gemma3: Pa
     command = [TOOL, "--bundle", gemma3, "--ids", "5", "--stream", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
+        assert started.stderr is not None
         first = started.stdout.readline()
         started.send_signal(signal.SIGINT)
-        rest, errors = started.communicate(timeout=60)
+        rest, errors = started.stdout.read(), started.stderr.read()  # `communicate` forgets what `readline` had read
     lines = (first + rest).strip().splitlines()
     ended = json.loads(lines[-1])
     if ended["stats"]["interrupted"]:  # the run may have been over already
@@ -356,9 +357,10 @@ def test_an_interrupt_while_prompts_run_ends_the_run_with_the_rows_so_far(
     command = [TOOL, "--bundle", gemma3, "--batch", file, "--max-new-tokens", "1", "--stream", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
+        assert started.stderr is not None
         first = started.stdout.readline()
         started.send_signal(signal.SIGINT)
-        rest, errors = started.communicate(timeout=60)
+        rest, errors = started.stdout.read(), started.stderr.read()
     assert (started.returncode, errors) == (INTERRUPTED, "bundle-runner: interrupted\n")
     ended = json.loads((first + rest).strip().splitlines()[-1])
     assert ended["stats"]["interrupted"] is True
