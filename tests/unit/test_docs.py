@@ -19,7 +19,8 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FAMILY_NAMES = {
     "t5": "T5", "mt5": "mT5", "bart": "BART", "mbart": "mBART", "marian": "Marian", "pegasus": "Pegasus",
     "whisper": "Whisper", "llama": "Llama", "qwen2": "Qwen 2", "qwen3": "Qwen 3", "mistral": "Mistral",
-    "gemma2": "Gemma 2", "gemma3_text": "Gemma 3", "gpt2": "GPT-2",
+    "gemma2": "Gemma 2", "gemma3_text": "Gemma 3", "gemma4_text": "Gemma 4", "gemma4_unified_text": "Gemma 4",
+    "gpt2": "GPT-2",
 }  # fmt: skip
 """Model types as the README calls them."""
 
