@@ -106,7 +106,7 @@ def _write(
         if programs:  # each spelling takes a model of its own: lowering takes the weights
             model = _load(planned, progress)
         progress.stage("tracing")
-        traced = trace_methods(_modules(model, plan, spelling, front_end), methods)
+        traced = trace_methods(_modules(model, plan, spelling, front_end, _load_assistant(planned)), methods)
         check_graphs(traced)
         del model  # lowering takes the weights: a large model is in memory once
         programs += lower_programs(traced, methods, backends, plan, aside, progress)
@@ -141,12 +141,21 @@ def _write(
 
 def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
     """The model whose answers the bundle must repeat: quantized or in half precision, where the recipe says so."""
+    return _as_stored(planned.source.load_model(progress), planned.plan.recipe, progress)
+
+
+def _load_assistant(planned: Planned) -> PreTrainedModel | None:
+    """What drafts in the same program, in the model's precision."""
+    if planned.assistant is None:
+        return None
+    return _as_stored(planned.assistant.load_assistant(), planned.plan.recipe, SilentProgress())
+
+
+def _as_stored(model: PreTrainedModel, recipe: ResolvedRecipe, progress: Progress) -> PreTrainedModel:
     from exporter.weights.half import round_to_half
     from exporter.weights.quantize import quantize_model
     from exporter.weights.torchao_form import quantize_for_xnnpack
 
-    model = planned.source.load_model(progress)
-    recipe = planned.plan.recipe
     weights = WeightFormat.of(recipe)
     if weights.is_quantized:
         progress.stage("quantizing weights")
@@ -159,22 +168,27 @@ def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
 
 
 def _modules(
-    model: PreTrainedModel, plan: CapacityPlan, spelling: Attention, front_end: FrontEnd | None
+    model: PreTrainedModel,
+    plan: CapacityPlan,
+    spelling: Attention,
+    front_end: FrontEnd | None,
+    assistant: PreTrainedModel | None = None,
 ) -> dict[str, nn.Module]:
-    """The methods of the program, over a model that has given its eager answers."""
+    """The methods of the program, over models that have given their eager answers."""
     from exporter.cache.spellings import ONNX
     from exporter.models.methods import build_methods
     from exporter.weights.half import compute_in_half
     from exporter.weights.quantize import keep_integers_only
     from exporter.weights.torchao_form import plain_tensors
 
-    if plan.recipe.attention == "fused" or (spelling == ONNX and plan.recipe.quantize != "none"):
-        keep_integers_only(model)
-    elif plan.recipe.quantize != "none":
-        plain_tensors(model)
-    elif spelling == ONNX and plan.recipe.dtype == "float16":
-        compute_in_half(model)
-    return build_methods(model, plan, spelling, front_end)
+    for one in (model,) if assistant is None else (model, assistant):
+        if plan.recipe.attention == "fused" or (spelling == ONNX and plan.recipe.quantize != "none"):
+            keep_integers_only(one)
+        elif plan.recipe.quantize != "none":
+            plain_tensors(one)
+        elif spelling == ONNX and plan.recipe.dtype == "float16":
+            compute_in_half(one)
+    return build_methods(model, plan, spelling, front_end, assistant)
 
 
 def by_spelling(recipe: ResolvedRecipe) -> dict[Attention, tuple[str, ...]]:
@@ -196,7 +210,8 @@ def _stages(planned: Planned, backend: str, front_end: FrontEnd | None) -> Stage
     from exporter.verify.parity import Stages
 
     spelling = spelling_of(backend, planned.plan.recipe.attention)
-    modules = _modules(_load(planned, SilentProgress()), planned.plan, spelling, front_end)
+    model, assistant = _load(planned, SilentProgress()), _load_assistant(planned)
+    modules = _modules(model, planned.plan, spelling, front_end, assistant)
     return Stages(modules, trace_methods(modules, program_methods(planned.plan, front_end)))
 
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from exporter.spec.assistant import AssistantSpec, is_assistant
 from exporter.spec.capacity_plan import CapacityPlan
-from exporter.spec.draft import draft_recipe
+from exporter.spec.draft import MTP, assistant_name, draft_recipe
 from exporter.spec.faults import PlanError, SpecError, raise_if_any
 from exporter.spec.memory_budget import require_budget
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
+from recipes.geometries.index import HUB_IDS
 from runtime_shims.contract.manifest_rules import SELF_INT4
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 class Planned:
     """A model that has been looked at and fits, before its weights are read.
 
-    `draft` is what drafts for it. A draft (`is_draft`) has no tokenizer of its own and is given features.
+    `draft` is what drafts for it. A draft (`is_draft`) has no tokenizer of its own and is given features. `assistant`
+    drafts too, in the same program.
     """
 
     source: ModelSource
@@ -33,6 +36,7 @@ class Planned:
     max_memory_bytes: int | None = None
     draft: Planned | None = None
     is_draft: bool = False
+    assistant: ModelSource | None = None
 
     @property
     def draft_plan(self) -> CapacityPlan | None:
@@ -42,6 +46,8 @@ class Planned:
     def draft_name(self) -> str | None:
         """`self-int4`, or the name of the other model; never a path of this machine."""
         asked = self.plan.recipe.draft
+        if self.assistant is not None:
+            return self.assistant.name
         return asked if self.draft is None or asked == SELF_INT4 else self.draft.source.name
 
 
@@ -52,23 +58,43 @@ def plan_export(recipe: Recipe, *, max_memory_bytes: int | None = None, greedy: 
         SpecError: a recipe, model, plan or generation setting that is refused; one line.
     """
     recipe = _with_attention(recipe)
-    target = _plan_model(recipe, max_memory_bytes, greedy)
-    if recipe.draft is None:
+    assistant = None if recipe.draft in (None, SELF_INT4) else _assistant_source(recipe)
+    target = _plan_model(recipe, max_memory_bytes, greedy, assistant)
+    if recipe.draft is None or assistant is not None:
         return target
     draft = _plan_draft(target, recipe, recipe.draft, greedy)
     require_budget(target.plan, max_memory_bytes, draft.plan)
     return replace(target, draft=draft)
 
 
-def _plan_model(recipe: Recipe, max_memory_bytes: int | None, greedy: bool) -> Planned:
+def _assistant_source(recipe: Recipe) -> ModelSource | None:
+    """The assistant that `--draft` names; None for a model that can stand on its own.
+
+    Raises:
+        SpecError: names the option and what is wrong with the model.
+    """
+    name = str(recipe.draft)
+    if name == MTP:
+        name = assistant_name(HUB_IDS.get(recipe.model.lower(), recipe.model))
+    try:
+        source = resolve_source(replace(recipe, model=name, draft=None))
+        return source if is_assistant(source.load_config()) else None
+    except SpecError as error:
+        raise SpecError(f"--draft {recipe.draft}", [str(error)]) from error
+
+
+def _plan_model(
+    recipe: Recipe, max_memory_bytes: int | None, greedy: bool, assistant: ModelSource | None = None
+) -> Planned:
     from exporter.bundle.token_rules import rules_from
 
     source = resolve_source(recipe)
     spec = ModelSpec.from_config(source.load_config())
-    plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes)
+    helper = None if assistant is None else AssistantSpec.from_config(assistant.load_config(), spec)
+    plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes, assistant=helper)
     rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
     _require_room_for(len(rules.tokens.start), plan)
-    return Planned(source, spec, plan, rules, max_memory_bytes)
+    return Planned(source, spec, plan, rules, max_memory_bytes, assistant=assistant)
 
 
 def _plan_draft(target: Planned, recipe: Recipe, name: str, greedy: bool) -> Planned:

@@ -15,6 +15,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.trace.methods import Axis, Method, MethodInput
 from runtime_shims.contract.manifest import (
     FORMAT_VERSION,
+    Assistant,
     Dim,
     FileEntry,
     Manifest,
@@ -56,6 +57,7 @@ def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest
         recipe=_named(plan.recipe, exported),
         limits=plan.limits(),
         speech=_speech(exported.front_end),
+        assistant=None if plan.assistant is None else Assistant(plan.assistant.hidden_size),
         caches=plan.entries(),
         programs=tuple(_program(program, exported) for program in exported.programs),
         tokens=exported.rules.tokens,
@@ -130,7 +132,7 @@ def _method(method: Method) -> MethodEntry:
     return MethodEntry(
         name=method.name,
         inputs=tuple(_tensor(tensor) for tensor in method.inputs),
-        outputs=(_tensor(method.output),),
+        outputs=tuple(_tensor(tensor) for tensor in method.outputs),
     )
 
 

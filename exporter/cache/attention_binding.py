@@ -30,7 +30,7 @@ class StepContext:
     """The inputs of the step being run, for attention, position tables and the logit rows to read.
 
     positions/step_lengths/enc_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it takes and
-    reads no other. `encoding` is true while the encoder's keys and values are being written: decoder
+    reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached. `encoding` is true while the encoder's keys and values are being written: decoder
     self-attention then does nothing.
     """
 
@@ -38,6 +38,7 @@ class StepContext:
     step_lengths: Tensor = None
     enc_lengths: Tensor = None
     logit_rows: Tensor = None
+    hidden: Tensor = None
     encoding: bool = False
     written_lengths: list[Tensor] = field(default_factory=list)
     made: dict[Hashable, Any] = field(default_factory=dict)
@@ -67,13 +68,19 @@ class BiasTable:
 
 @dataclass(frozen=True)
 class Attend:
-    """What one attention call needs besides its tensors."""
+    """What one attention call needs besides its tensors. `own_window` stands in for the layer's."""
 
     step: StepContext
     layer: CacheLayer | None
     bias: BiasTable | None
     scale: float
     softcap: float | None
+    own_window: int | None = None
+
+    @property
+    def window(self) -> int | None:
+        """Positions a query may look back on, itself included; None when it sees everything."""
+        return self.cache.window if self.own_window is None else self.own_window
 
     @property
     def cache(self) -> CacheLayer:
@@ -104,6 +111,7 @@ class AttentionBinding:
     step: StepContext
     layer: CacheLayer | None = None
     bias: BiasTable | None = None
+    own_window: int | None = None
 
 
 def attention(
@@ -123,7 +131,7 @@ def attention(
     binding: AttentionBinding = getattr(module, BINDING_ATTRIBUTE)
     step, spelling = binding.step, binding.spelling
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
-    call = Attend(step, binding.layer, binding.bias, scale, softcap)
+    call = Attend(step, binding.layer, binding.bias, scale, softcap, binding.own_window)
     if binding.role == "encoder":
         return spelling.encoder_attention(call, query, key, value), None
     if step.encoding:

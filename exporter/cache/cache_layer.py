@@ -37,21 +37,21 @@ class CacheLayer(nn.Module, CacheLayerMixin):
         *,
         dtype: torch.dtype = torch.float32,
         flat: bool = False,
+        window: int | None = None,
     ) -> None:
+        """`window` is what a query of a sliding layer sees, if that is less than the geometry's reach."""
         nn.Module.__init__(self)
         self.geometry = geometry
         self.rows, self.kv_heads, key_dim, value_dim = shape_BKDD
         self.slots = geometry.slots
         self.is_sliding = geometry.kind == "sliding" if isinstance(geometry, CacheGeometry) else False
+        self.window: int | None = None
+        if isinstance(geometry, CacheGeometry) and self.is_sliding:
+            self.window = window or geometry.reach
         self.is_initialized = True
         lead = (self.rows * self.kv_heads * self.slots,) if flat else (self.rows, self.kv_heads, self.slots)
         self.register_buffer("key_cache", torch.zeros(*lead, stored_size(key_dim, dtype), dtype=dtype))
         self.register_buffer("value_cache", torch.zeros(*lead, stored_size(value_dim, dtype), dtype=dtype))
-
-    @property
-    def window(self) -> int | None:
-        """Positions a query may look back on, itself included; None when the layer sees everything."""
-        return self.geometry.reach if isinstance(self.geometry, CacheGeometry) and self.is_sliding else None
 
     def views_BKSD(self) -> tuple[Tensor, Tensor]:
         """The caches as `[B, K, S, D]`, whatever their storage; views, never copies."""

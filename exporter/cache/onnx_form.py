@@ -56,7 +56,7 @@ class OnnxSpelling:
 
     def _attend_ring(self, call: Attend, query: Tensor, caches: Caches) -> Tensor:
         layer, step, step_tokens = call.cache, call.step, query.shape[2]
-        mask_key = ("mask", layer.slots, layer.window, id(call.bias))
+        mask_key = ("mask", layer.slots, call.window, id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
         live = step.once(("live", layer.slots), lambda: self._self_live(call))
         out = self._attend(call, query, caches, mask, live)
@@ -148,8 +148,8 @@ class OnnxSpelling:
         queries_bT = step.positions[:, None] + torch.arange(step_tokens)
         distances = queries_bT[:, :, None] - held_bS[:, None, :]
         visible = torch.logical_and((held_bS >= 0)[:, None, :], distances >= 0)
-        if layer.window is not None:
-            visible = torch.logical_and(visible, distances < layer.window)
+        if call.window is not None:
+            visible = torch.logical_and(visible, distances < call.window)
         mask = torch.where(visible, 0.0, MASKED_SCORE)[:, None]
         return mask if call.bias is None else mask + bias_from_table(call.bias, distances)
 

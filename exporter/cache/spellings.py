@@ -39,14 +39,14 @@ class FusedSpelling:
             step.step_lengths,
             table,
             origin,
-            layer.window,
+            call.window,
             call.scale,
             call.softcap,
         )
 
     def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer, step = call.cache, call.step
-        options = (*_table(call), layer.window, call.scale, call.softcap)
+        options = (*_table(call), call.window, call.scale, call.softcap)
         steps = (step.positions, step.step_lengths)
         return self.ops.shared_attention(query.contiguous(), layer.key_cache, layer.value_cache, *steps, *options)
 
@@ -99,7 +99,7 @@ class CoreSpelling:
 
     def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer, step = call.cache, call.step
-        mask_key = ("mask", layer.slots, layer.window, layer.kv_heads, query.shape[1], id(call.bias))
+        mask_key = ("mask", layer.slots, call.window, layer.kv_heads, query.shape[1], id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, query))
         out = core_form.attend_cache(query, layer, mask, call.scale, call.softcap)
         return torch.where(self._written(call, query)[:, :, None, None], out, 0.0)
@@ -117,7 +117,7 @@ class CoreSpelling:
     def _self_mask(self, call: Attend, query: Tensor) -> Tensor:
         layer, step = call.cache, call.step
         mask, distances = core_form.self_mask(
-            step.positions, step.step_lengths, query.shape[2], layer.rows, layer.slots, layer.window
+            step.positions, step.step_lengths, query.shape[2], layer.rows, layer.slots, call.window
         )
         mask = mask if call.bias is None else mask + _bias(call.bias, distances)
         return core_form.fold_mask(mask, layer.kv_heads, query)

@@ -57,7 +57,8 @@ def lower_to_onnx(
 def _model(program: ExportedProgram, method: Method, plan: CapacityPlan) -> ir.Model:
     entries = plan.entries()
     inputs = [tensor.name for tensor in method.inputs] + past_names(read_caches(method.name, entries), plan.kind)
-    outputs = [method.output.name, *present_names(written_caches(method.name, entries), plan.kind)]
+    results = [tensor.name for tensor in method.outputs]
+    outputs = [*results, *present_names(written_caches(method.name, entries), plan.kind)]
     exported = torch.onnx.export(
         program,
         opset_version=OPSET,

@@ -17,7 +17,9 @@ _MEANINGS = {
     "step_lengths": "tokens of each row that are not padding; 0 leaves a row as it is",
     "logit_rows": "which of the step's tokens to give logits of",
     "enc_lengths": "encoder positions that each row attends to",
-    "logits": "of the tokens that logit_rows names",
+    "logits": "of the tokens that logit_rows names; in draft, of what follows input_ids",
+    "hidden": "in decode, hidden states behind the logits; in draft, the state of the token before input_ids",
+    "next_hidden": "hidden state of input_ids, for the next draft",
     "written_lengths": "encoder positions that were written for each row",
     "features": "speech features: what encode takes",
 }

@@ -10,21 +10,26 @@ from exporter.cache.attention_binding import Role, positions_bT
 from exporter.spec.capacity_plan import CapacityPlan
 from runtime_shims.contract.manifest import Attention
 
+from .assistant import AssistantDraft
 from .fixed_capacity_model import FixedCapacityModel, attention_modules
 
 
-def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> dict[str, nn.Module]:
-    """The methods of a decoder-only program: `decode`."""
+def build(
+    model: PreTrainedModel, plan: CapacityPlan, attention: Attention, assistant: PreTrainedModel | None = None
+) -> dict[str, nn.Module]:
+    """The methods of a decoder-only program: `decode`, and `draft` where it has an assistant."""
     root = FixedCapacityModel(model, plan, attention)
     for _, module in attention_modules(model):
         cache = plan.cache_of_layer(module.layer_idx)
         role: Role = "self" if plan.self_caches[cache].layer == module.layer_idx else "shared"
         root.bind_attention(module, role, root.self_layers[cache])
-    return {"decode": DecoderOnlyDecode(root)}
+    if assistant is None:
+        return {"decode": DecoderOnlyDecode(root)}
+    return {"decode": AssistedDecode(root), "draft": AssistantDraft(root, assistant)}
 
 
 class DecoderOnlyDecode(nn.Module):
-    """`decode(tokens[b,t], positions[b], step_lengths[b], logit_rows[b,r]) -> logits[b,r,V]`."""
+    """`decode(input_ids[b,t], positions[b], step_lengths[b], logit_rows[b,r]) -> logits[b,r,V]`."""
 
     def __init__(self, root: FixedCapacityModel) -> None:
         super().__init__()
@@ -36,3 +41,13 @@ class DecoderOnlyDecode(nn.Module):
         position_ids = positions_bT(root.step, tokens.shape[1], root.plan.position_limit)
         out = root.model(input_ids=tokens, position_ids=position_ids, cache=root.self_cache(), use_cache=True)
         return out.logits.to(torch.float32)
+
+
+class AssistedDecode(DecoderOnlyDecode):
+    """`decode(...) -> logits[b,r,V], hidden[b,r,C]`: also the states behind the logits, which an assistant takes."""
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, step_lengths: Tensor, logit_rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        logits = super().forward(tokens, positions, step_lengths, logit_rows)
+        return logits, self.root.step.hidden

@@ -43,6 +43,8 @@ class FixedCapacityModel(nn.Module):
         self.self_layers = nn.ModuleList(self._cache_layer(entry) for entry in plan.self_caches)
         self.cross_layers = nn.ModuleList(self._cache_layer(entry) for entry in plan.cross_caches)
         self.bias_tables = nn.ModuleDict()
+        self.assistant: PreTrainedModel | None = None
+        self.clusters: nn.Module | None = None
         drop_padding_idx(model)
         write_out_gelu_tanh(model)
         use_operator(model)
@@ -51,7 +53,7 @@ class FixedCapacityModel(nn.Module):
     def _cache_layer(self, entry) -> CacheLayer:
         shape = (self.plan.max_batch, entry.kv_heads, entry.key_dim, entry.value_dim)
         dtype = getattr(torch, entry.dtype)
-        return CacheLayer(entry.geometry, shape, dtype=dtype, flat=self.spelling.flat_caches)
+        return CacheLayer(entry.geometry, shape, dtype=dtype, flat=self.spelling.flat_caches, window=entry.window)
 
     def _keep_requested_rows(self, head: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         rows_br = self.step.logit_rows
@@ -59,12 +61,18 @@ class FixedCapacityModel(nn.Module):
             return inputs
         hidden_bTC = inputs[0]
         index = rows_br[:, :, None].expand(-1, -1, hidden_bTC.shape[2])
-        return (torch.gather(hidden_bTC, 1, index),)
+        self.step.hidden = torch.gather(hidden_bTC, 1, index)
+        return (self.step.hidden,)
 
     def bind_attention(
-        self, module: nn.Module, role: Role, layer: CacheLayer | None = None, bias: BiasTable | None = None
+        self,
+        module: nn.Module,
+        role: Role,
+        layer: CacheLayer | None = None,
+        bias: BiasTable | None = None,
+        own_window: int | None = None,
     ) -> None:
-        bind(module, AttentionBinding(role, self.spelling, self.step, layer, bias))
+        bind(module, AttentionBinding(role, self.spelling, self.step, layer, bias, own_window))
 
     def self_cache(self) -> Cache:
         return Cache(layers=list(self.self_layers))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from exporter.spec.assistant import AssistantSpec
 from exporter.spec.faults import PlanError, raise_if_any
 from exporter.spec.limits import limit_faults
 from exporter.spec.memory_budget import require_budget
@@ -24,11 +25,13 @@ class PlannedCache:
 
     Attributes:
         layer: index of the decoder layer that writes it.
+        window: positions that a query of the layer sees, itself included; None when it sees everything.
         dynamic_positions: positions a cache of exact size holds when the sequence is full.
         static_positions: positions a static cache without a ring holds.
     """
 
     layer: int
+    window: int | None
     geometry: CacheGeometry | CrossGeometry
     kv_heads: int
     key_dim: int
@@ -80,6 +83,7 @@ class CapacityPlan:
         position_limit: positions the decoder can address; None when unlimited.
         source_shape: shape of one row's speech features; None for text.
         self_caches, cross_caches: one per owning layer, in layer order.
+        assistant: what drafts tokens over the caches of this model.
     """
 
     kind: ModelKind
@@ -92,12 +96,18 @@ class CapacityPlan:
     cross_caches: tuple[PlannedCache, ...]
     cache_of: tuple[int, ...]
     weights: WeightSizes
+    assistant: AssistantSpec | None = None
 
     @classmethod
     def build(
-        cls, spec: ModelSpec, recipe: ResolvedRecipe, *, max_memory_bytes: int | None = None
+        cls,
+        spec: ModelSpec,
+        recipe: ResolvedRecipe,
+        *,
+        max_memory_bytes: int | None = None,
+        assistant: AssistantSpec | None = None,
     ) -> CapacityPlan:
-        """Plan an export; nothing is allocated.
+        """Plan an export, with an assistant that drafts over the model's caches if one is given; nothing is allocated.
 
         Raises:
             PlanError: a limit exceeds the model, or the total exceeds `max_memory_bytes`; lists all.
@@ -112,10 +122,14 @@ class CapacityPlan:
             encoder_width=None if spec.encoder is None else spec.hidden_size,
             position_limit=spec.max_positions,
             source_shape=None if spec.encoder is None else spec.encoder.source_shape,
-            self_caches=tuple(_self_cache(layer, recipe, max_step) for layer in owners),
+            self_caches=tuple(
+                _self_cache(layer, recipe, max_step, 0 if assistant is None else assistant.looks_further(layer))
+                for layer in owners
+            ),
             cross_caches=tuple(_cross_cache(layer, recipe) for layer in owners if layer.has_cross),
             cache_of=_cache_of(spec),
-            weights=spec.weights,
+            weights=spec.weights if assistant is None else spec.weights + assistant.weights,
+            assistant=assistant,
         )
         require_budget(plan, max_memory_bytes)
         return plan
@@ -194,11 +208,13 @@ class CapacityPlan:
         return tuple(cache.entry() for cache in self.caches)
 
 
-def _self_cache(layer: LayerSpec, recipe: ResolvedRecipe, max_step: int) -> PlannedCache:
+def _self_cache(layer: LayerSpec, recipe: ResolvedRecipe, max_step: int, more: int = 0) -> PlannedCache:
+    """The cache of a layer, for whose reader `more` positions than its window are kept."""
     reach = recipe.max_dec if layer.window is None else min(layer.window, recipe.max_dec)
     return PlannedCache(
         layer=layer.index,
-        geometry=CacheGeometry(kind=layer.kind, reach=reach, max_step=max_step),
+        window=None if layer.window is None else reach,
+        geometry=CacheGeometry(kind=layer.kind, reach=min(reach + more, recipe.max_dec), max_step=max_step),
         kv_heads=layer.kv_heads,
         key_dim=layer.key_dim,
         value_dim=layer.value_dim,
@@ -213,6 +229,7 @@ def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
     geometry = CrossGeometry(max_enc=recipe.max_enc or 0)
     return PlannedCache(
         layer=layer.index,
+        window=None,
         geometry=geometry,
         kv_heads=layer.query_heads,
         key_dim=layer.key_dim,

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 DRAFT_SCHEME = "8da4w"
 DRAFT_EMBEDDING_BITS = 4
 """A head of 4 bits agrees a little less often and is cheaper by more (docs/decisions/0015)."""
+MTP = "mtp"
+"""The assistant that was published with a model."""
 _ELSEWHERE = {
     "prompt-lookup": "needs nothing in the bundle; leave it out, and run with --speculate prompt-lookup",
-    "mtp": "is not available in this version; leave it out",
 }
 
 
@@ -38,6 +39,11 @@ def draft_faults(draft: str | None, quantize: str, max_draft: int | None) -> lis
         fault = f"--draft {draft} of a model in 4 bits is the model itself; leave it out, or --quantize another scheme"
         faults.append(fault)
     return faults
+
+
+def assistant_name(model: str) -> str:
+    """What the assistant of `model` is called: beside it on disk, as on the Hub."""
+    return model.rstrip("/") + "-assistant"
 
 
 def draft_recipe(recipe: Recipe, draft: str, target: ResolvedRecipe) -> Recipe:

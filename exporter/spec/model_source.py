@@ -18,7 +18,8 @@ from exporter.spec.parameters import auto_class
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
 from exporter.spec.text_part import COMPOSITES, text_part, text_weights, without_other_parts
-from exporter.spec.weights import random_model, require_complete
+from exporter.spec.weights import random_assistant, random_model, require_complete
+from runtime_shims.contract.manifest import ModelKind
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
@@ -78,8 +79,6 @@ class ModelSource:
         Raises:
             ModelSourceError: weights are missing, left over or of another shape; lists their names.
         """
-        import torch
-
         progress = progress or SilentProgress()
         config = self.load_config()
         spec = ModelSpec.from_config(config)
@@ -87,8 +86,30 @@ class ModelSource:
             progress.stage(f"making {spec.parameter_count:,} random weights")
             return random_model(config, spec, self.seed)
         progress.stage("loading weights")
+        model = self._read_weights(spec.kind, config)
+        if self.location.gguf_file is not None:  # it is dequantized now, and must save as such
+            model.config.quantization_config = None
+            model.hf_quantizer = None
+            model.is_quantized = False
+        finished: PreTrainedModel = model.eval().requires_grad_(False)
+        return finished
+
+    def load_assistant(self) -> PreTrainedModel:
+        """A model that drafts over the caches of another, as `load_model` gives others.
+
+        Raises:
+            ModelSourceError: weights are missing, left over or of another shape; lists their names.
+        """
+        config = self.load_config()
+        if self.random_weights:
+            return random_assistant(config, self.seed)
+        return self._read_weights("decoder_only", config).eval().requires_grad_(False)
+
+    def _read_weights(self, kind: ModelKind, config: PretrainedConfig) -> PreTrainedModel:
+        import torch
+
         with self._reading("weights"):
-            model, report = auto_class(spec.kind).from_pretrained(
+            model, report = auto_class(kind).from_pretrained(
                 self._path,
                 config=config,
                 dtype=torch.float32,
@@ -99,12 +120,7 @@ class ModelSource:
                 **self._arguments,
             )
         require_complete(self.model, model, without_other_parts(report) if self.is_text_part else report)
-        if self.location.gguf_file is not None:  # it is dequantized now, and must save as such
-            model.config.quantization_config = None
-            model.hf_quantizer = None
-            model.is_quantized = False
-        finished: PreTrainedModel = model.eval().requires_grad_(False)
-        return finished
+        return model
 
     def load_generation_config(self) -> GenerationConfig:
         """The checkpoint's generation settings, or those its config implies.

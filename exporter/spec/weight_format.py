@@ -77,6 +77,11 @@ class WeightSizes:
     embedding: tuple[tuple[int, int], ...]
     parameter_count: int
 
+    def __add__(self, other: WeightSizes) -> WeightSizes:
+        """The sizes of two models that share nothing."""
+        count = self.parameter_count + other.parameter_count
+        return WeightSizes(self.linear + other.linear, self.embedding + other.embedding, count)
+
     def bytes_in(self, weights: WeightFormat) -> int:
         """Bytes of all weights; what is no matrix stays in float32."""
         matrices = [(shape, weights.linear_bits) for shape in self.linear]
@@ -101,13 +106,28 @@ def matrix_shape(module: nn.Module) -> tuple[int, int]:
     return (columns, rows) if isinstance(module, Conv1D) else (rows, columns)
 
 
+def word_tables(model: nn.Module) -> list[nn.Module]:
+    """The embeddings of words: the model's input, and what some layers look up for themselves (Gemma 4)."""
+    from torch import nn
+
+    embedding = model.get_input_embeddings()
+    others = (module for module in model.modules() if isinstance(module, nn.Embedding) and module is not embedding)
+    return [embedding, *(module for module in others if _is_of_layers(module, embedding))]
+
+
+def _is_of_layers(module: nn.Module, embedding: nn.Module) -> bool:
+    """Whether a table has a row per word as the model's own, and is not that table by another name."""
+    is_shared = module.weight is embedding.weight
+    return not is_shared and type(module) is type(embedding) and hasattr(module, "embed_scale")
+
+
 def weight_sizes(model: nn.Module, *, head_is_tied: bool) -> WeightSizes:
     """Sizes of a model (without memory will do); with `head_is_tied` False the head counts on its own."""
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
     tied = head.weight is embedding.weight
     count = sum(parameter.numel() for parameter in model.parameters())
     count += head.weight.numel() if tied and not head_is_tied else 0
-    tables = [embedding] if tied and head_is_tied else [embedding, head]
+    tables = word_tables(model) + ([] if tied and head_is_tied else [head])
     known = {id(embedding.weight), id(head.weight)}
     linear = []
     for module in model.modules():

@@ -34,6 +34,19 @@ def random_model(config: PretrainedConfig, spec: ModelSpec, seed: int) -> PreTra
     return finished
 
 
+def random_assistant(config: PretrainedConfig, seed: int) -> PreTrainedModel:
+    """The same of an assistant; its clusters hold the words in their order."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model: PreTrainedModel = auto_class("decoder_only").from_config(config, dtype=torch.float32)
+    if model.masked_embedding is not None:
+        model.masked_embedding.token_ordering.copy_(torch.arange(model.vocab_size))
+    finished: PreTrainedModel = model.eval().requires_grad_(False)
+    return finished
+
+
 def _untie_head(model: PreTrainedModel) -> None:
     """Give the output head weights of its own where transformers ties it against the checkpoint's config."""
     import torch

@@ -19,6 +19,8 @@ from exporter.models.fixed_capacity_model import FixedCapacityModel
 from .clean_export import dynamic_axes, export_clean
 from .methods import Axis, Method, MethodInput, index_dtype
 
+DRAFT = "draft"
+"""The method that reads caches and writes none."""
 CACHES = "caches"
 """What the tracer's names of cache inputs begin with: the name of the argument."""
 
@@ -35,11 +37,12 @@ class FunctionalMethod(nn.Module):
         self.index = index_dtype(method.root.plan)
         self.taken, self.written = layers_taken(name, method), layers_written(name, method)
 
-    def forward(self, inputs: tuple[Tensor, ...], caches: tuple[Caches, ...]) -> tuple[Tensor, tuple[Caches, ...]]:
+    def forward(
+        self, inputs: tuple[Tensor, ...], caches: tuple[Caches, ...]
+    ) -> tuple[Tensor | tuple[Tensor, ...], tuple[Caches, ...]]:
         with self.method.root.spelling.given(self.taken, caches) as held:
             result = self.method(*_indices(inputs, torch.int64))
-        (result,) = _indices((result,), self.index)
-        return result, tuple(held[layer] for layer in self.written)
+        return _result(result, self.index), tuple(held[layer] for layer in self.written)
 
 
 class StatefulMethod(nn.Module):
@@ -50,15 +53,21 @@ class StatefulMethod(nn.Module):
         self.program, self.index = program.module(), index_dtype(method.root.plan)
         self.taken, self.written = layers_taken(name, method), layers_written(name, method)
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
         rows = inputs[0].shape[0]
         caches = tuple((layer.key_cache[:rows], layer.value_cache[:rows]) for layer in self.taken)
         result, written = self.program(_indices(inputs, self.index), caches)
         for layer, (keys, values) in zip(self.written, written, strict=True):
             layer.key_cache[:rows].copy_(keys)
             layer.value_cache[:rows].copy_(values)
-        (result,) = _indices((result,), torch.int64)
-        return result
+        return _result(result, torch.int64)
+
+
+def _result(result: Tensor | tuple[Tensor, ...], dtype: torch.dtype) -> Tensor | tuple[Tensor, ...]:
+    """What a method returns, one tensor or several, with its integers in `dtype`."""
+    if isinstance(result, Tensor):
+        return _indices((result,), dtype)[0]
+    return _indices(tuple(result), dtype)
 
 
 def _indices(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
@@ -80,11 +89,17 @@ def runnable(name: str, program: ExportedProgram, method: nn.Module | None) -> n
 def layers_taken(name: str, method: nn.Module) -> list[CacheLayer]:
     """The caches that a method reads, in the order of the plan."""
     root = method.root
+    if name == DRAFT:
+        donors = root.plan.assistant.donors.values()
+        places = enumerate(root.plan.self_caches)
+        return [root.self_layers[index] for index, entry in places if entry.layer in donors]
     return [*([] if name == "encode" else root.self_layers), *root.cross_layers]
 
 
 def layers_written(name: str, method: nn.Module) -> list[CacheLayer]:
     """The caches that a method writes."""
+    if name == DRAFT:
+        return []
     return list(method.root.cross_layers if name == "encode" else method.root.self_layers)
 
 

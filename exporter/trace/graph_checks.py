@@ -38,8 +38,8 @@ def state_faults(method: str, program: ExportedProgram) -> list[str]:
     if cache_inputs(program):
         return functional_faults(program)
     caches = caches_of(program)
-    family = "cross_layers" if method == "encode" else "self_layers"
-    owned = {name for name in caches if f".{family}." in f".{name}"}
+    family = {"encode": ".cross_layers.", "draft": None}.get(method, ".self_layers.")
+    owned = {name for name in caches if family is not None and family in f".{name}"}
     written = {
         stored_name(program, argument)
         for node in program.graph.nodes

@@ -48,11 +48,11 @@ class MethodInput:
 
 @dataclass(frozen=True)
 class Method:
-    """A method's name, inputs in call order, and output `(name, dtype, axes)`."""
+    """A method's name, its inputs in call order, and its outputs."""
 
     name: str
     inputs: tuple[MethodInput, ...]
-    output: MethodInput
+    outputs: tuple[MethodInput, ...]
 
 
 def program_methods(plan: CapacityPlan, front_end: FrontEnd | None = None) -> tuple[Method, ...]:
@@ -65,13 +65,30 @@ def program_methods(plan: CapacityPlan, front_end: FrontEnd | None = None) -> tu
         MethodInput("logit_rows", index, (rows, Axis("r", plan.max_logit_rows))),
     ]
     logits = MethodInput("logits", torch.float32, (rows, Axis("r", plan.max_logit_rows), Axis(None, plan.vocab_size)))
+    if plan.kind == "decoder_only" and plan.assistant is not None:
+        return _assisted(plan.assistant.hidden_size, tuple(decode_inputs), logits)
     if plan.kind == "decoder_only":
-        return (Method("decode", tuple(decode_inputs), logits),)
+        return (Method("decode", tuple(decode_inputs), (logits,)),)
     enc_lengths = MethodInput("enc_lengths", index, (rows,))
     written = MethodInput("written_lengths", index, (rows,))
-    encode = Method("encode", (_source(plan, rows), enc_lengths), written)
-    decode = Method("decode", (*decode_inputs, enc_lengths), logits)
+    encode = Method("encode", (_source(plan, rows), enc_lengths), (written,))
+    decode = Method("decode", (*decode_inputs, enc_lengths), (logits,))
     return (encode, decode) if front_end is None else (_features(plan, front_end, rows), encode, decode)
+
+
+def _assisted(width: int, inputs: tuple[MethodInput, ...], logits: MethodInput) -> tuple[Method, ...]:
+    """`decode` and `draft` of a model with an assistant, `width` being that of the hidden states they exchange."""
+    tokens, positions, step_lengths, _ = inputs
+    rows = positions.axes[0]
+    states, one = Axis(None, width), Axis(None, 1)
+    hidden = MethodInput("hidden", torch.float32, (*logits.axes[:2], states))
+    last = MethodInput("hidden", torch.float32, (rows, states))
+    drafted = (replace(logits, axes=(rows, one, logits.axes[2])), replace(last, name="next_hidden"))
+    token = replace(tokens, axes=(rows, one))
+    return (
+        Method("decode", inputs, (logits, hidden)),
+        Method("draft", (token, last, positions, step_lengths), drafted),
+    )
 
 
 def index_dtype(plan: CapacityPlan) -> torch.dtype:
@@ -81,7 +98,7 @@ def index_dtype(plan: CapacityPlan) -> torch.dtype:
 
 def _features(plan: CapacityPlan, front_end: FrontEnd, rows: Axis) -> Method:
     waveform = MethodInput("waveform", torch.float32, (rows, Axis(None, front_end.samples)))
-    return Method("features", (waveform,), replace(_source(plan, rows), name="features"))
+    return Method("features", (waveform,), (replace(_source(plan, rows), name="features"),))
 
 
 def _source(plan: CapacityPlan, rows: Axis) -> MethodInput:

@@ -21,7 +21,7 @@ from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.reference.golden import Golden, read_golden
 from runtime_shims.reference.golden_features import FeaturesResult, GoldenFeatures, replay_features
 from runtime_shims.reference.loading import open_session
-from runtime_shims.reference.program import StepInputs
+from runtime_shims.reference.program import DraftInputs, StepInputs
 from runtime_shims.reference.replay import ReplayResult, replay
 from runtime_shims.reference.session import Session
 
@@ -43,6 +43,7 @@ class ModuleProgram:
 
     def __init__(self, methods: dict[str, nn.Module]) -> None:
         self.methods = methods
+        self._states: list[Tensor] = []
 
     def features(self, waveform: Tensor) -> Tensor:
         with torch.no_grad():
@@ -57,7 +58,17 @@ class ModuleProgram:
         if step.enc_lengths is not None:
             inputs.append(step.enc_lengths)
         with torch.no_grad():
-            return self.methods["decode"](*inputs)
+            result = self.methods["decode"](*inputs)
+        logits, *self._states = (result,) if isinstance(result, Tensor) else result
+        return logits
+
+    def hidden(self) -> Tensor:
+        return self._states[0]
+
+    def draft(self, inputs: DraftInputs) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            logits, states = self.methods["draft"](*inputs.as_tuple())
+        return logits, states
 
     def reset(self) -> None:
         """Nothing to do: what a request did not write is not visible to it."""

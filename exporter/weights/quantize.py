@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
 from exporter.weights.operators import dequantized, operators, quantize_groups
 from exporter.weights.replacement import lookup_scale, replace_modules
 
@@ -194,6 +194,9 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
 
     table = embedding.weight
     replaced: dict[int, nn.Module] = {}
+    for module in word_tables(model)[1:]:
+        of_layers = QuantizedEmbedding(matrix(module.weight, weights.embedding_bits), lookup_scale(module))
+        replaced[id(module)] = of_layers
     for module in list(model.modules()):
         if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
             # Encoder and decoder may look up in modules of their own that share one table.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
 
 
 def quantize_for_xnnpack(model: nn.Module, weights: WeightFormat) -> None:
@@ -19,7 +19,7 @@ def quantize_for_xnnpack(model: nn.Module, weights: WeightFormat) -> None:
 
     untie_head(model)
     use_linear_layers(model)
-    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    tables, head = word_tables(model), model.get_output_embeddings()
     per_feature = PerAxis(0)
     layers = Int8DynamicActivationIntxWeightConfig(
         weight_dtype=torch.int8 if weights.linear_bits == 8 else torch.int4,
@@ -27,7 +27,7 @@ def quantize_for_xnnpack(model: nn.Module, weights: WeightFormat) -> None:
     )
     output = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int8, weight_granularity=per_feature)
     table = IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=per_feature)
-    quantize_(model, table, lambda module, name: module is embedding)
+    quantize_(model, table, lambda module, name: any(module is one for one in tables))
     quantize_(model, output, lambda module, name: module is head)
     quantize_(model, layers, lambda module, name: isinstance(module, nn.Linear) and module is not head)
 

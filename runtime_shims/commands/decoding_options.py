@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runtime_shims.reference.text import TextDecoder
 
 SPECULATION = "Speculation: several tokens per step"
-MODES = ("off", "prompt-lookup", "draft", "self", "auto")
+MODES = ("off", "prompt-lookup", "draft", "self", "mtp", "auto")
 
 SpeculateOption = Annotated[
     str,
@@ -33,7 +33,8 @@ SpeculateOption = Annotated[
         "--speculate",
         help="Where drafts come from: off; prompt-lookup (what followed the last tokens earlier in the text); draft "
         "(the model of --draft-bundle, or that of export-model --draft); self (the copy of the model that "
-        "export-model --draft self-int4 made); auto (a draft model if there is one, else lookup; as many drafts as "
+        "export-model --draft self-int4 made); mtp (the assistant of export-model --draft mtp, which drafts over the "
+        "model's own caches); auto (what the bundle has to draft with, else lookup; as many drafts as "
         "pay by measured speed). Greedy text is unchanged; at a temperature a draft model keeps the distribution, "
         "not the text.",
         metavar="MODE",
@@ -74,10 +75,14 @@ def check_decoding(bundle: Bundle, options: DecodingOptions, check_hashes: bool)
     Raises UserInputError that names every option which this bundle or another option rules out.
     """
     manifest = bundle.manifest
-    faults = list(_faults(options, manifest.recipe.draft, manifest.limits.max_draft))
+    has_assistant = manifest.assistant is not None
+    own_draft = None if has_assistant else manifest.recipe.draft
+    faults = list(_faults(options, own_draft, manifest.limits.max_draft))
+    if options.speculate == "mtp" and not has_assistant:
+        faults.append("--speculate mtp needs a bundle exported with --draft mtp, or with the name of an assistant")
     if faults:
         raise UserInputError("; ".join(faults))
-    if options.speculate in ("off", "prompt-lookup"):
+    if options.speculate in ("off", "prompt-lookup", "mtp"):
         return None
     given = options.draft_bundle
     draft = bundle.draft(check_hashes) if given is None else read_bundle(given, check_hashes)
@@ -95,10 +100,10 @@ def _faults(options: DecodingOptions, own_draft: str | None, max_draft: int) -> 
         yield "--speculate draft needs --draft-bundle, or a bundle exported with --draft"
     if mode == "self" and own_draft != SELF_INT4:
         yield f"--speculate self needs a bundle exported with --draft {SELF_INT4}"
-    if mode in ("off", "prompt-lookup", "self") and has_draft:
+    if mode in ("off", "prompt-lookup", "self", "mtp") and has_draft:
         yield f"--draft-bundle is not used with --speculate {mode}; give --speculate draft or auto"
     if mode in ("off", "auto") and drafts is not None:
-        yield f"--num-drafts is not used with --speculate {mode}; give --speculate prompt-lookup, draft or self"
+        yield f"--num-drafts is not used with --speculate {mode}; give --speculate prompt-lookup, draft, self or mtp"
     if mode != "off" and max_draft == 0:
         yield "the bundle verifies no drafts; export it with --max-draft"
     elif drafts is not None and drafts > max_draft:
@@ -142,7 +147,8 @@ def open_decoding(
     `rows` is the size of a batch, `runs_on` the target's, whose backend its own draft shares.
     """
     from runtime_shims.reference.adaptive import AdaptiveDrafts, FixedDrafts, measure
-    from runtime_shims.reference.proposers import DraftModel, PromptLookup
+    from runtime_shims.reference.assistant_drafts import AssistantDrafts
+    from runtime_shims.reference.proposers import DraftModel, PromptLookup, Proposer
     from runtime_shims.reference.speculative import Decoding
 
     report: dict[str, object] = {"mode": options.speculate, "num_drafts": options.num_drafts, "speed_model": None}
@@ -152,12 +158,17 @@ def open_decoding(
     draft = None if draft_bundle is None else start_session(draft_bundle, own_backend, runs_on.threads)
     rows = rows if draft is None else min(rows, draft.limits.max_batch)
     drafts: FixedDrafts | AdaptiveDrafts
+    assisted = options.speculate == "mtp" or (
+        options.speculate == "auto" and draft is None and session.manifest.assistant is not None
+    )
     if options.speculate == "auto":
-        model = measure(session, rows, draft)
+        model = measure(session, rows, draft, assisted=assisted)
         drafts = AdaptiveDrafts(model, session.limits.max_draft)
         report["speed_model"] = {"verify": list(model.verify), "draft": model.draft}
     else:
         drafts = FixedDrafts(options.num_drafts or session.limits.max_draft)
         report["num_drafts"] = drafts.count
-    proposer = PromptLookup() if draft is None else DraftModel(draft)
+    proposer: Proposer = PromptLookup() if draft is None else DraftModel(draft)
+    if assisted:
+        proposer = AssistantDrafts(session)
     return OpenDecoding(Decoding(options.settings, proposer, drafts, stops), rows, report)

@@ -43,7 +43,7 @@ class Bundle:
 
     def draft(self, check_hashes: bool = True) -> Bundle | None:
         """The bundle inside that drafts for this one, or None. Raises as `read_bundle` does."""
-        if self.manifest.recipe.draft is None:
+        if self.manifest.recipe.draft is None or self.manifest.assistant is not None:
             return None
         return read_bundle(self.file(DRAFT_MANIFEST).parent, check_hashes)
 

@@ -65,7 +65,7 @@ class ResolvedRecipe:
     """The export options with every default filled in. `max_enc` is null for decoder-only models.
 
     `index_dtype` is the type of token ids, positions and lengths, as the programs take them. `draft` is null,
-    `self-int4`, or the model whose bundle lies in `draft`.
+    `self-int4`, or the model whose bundle lies in `draft`; with an assistant, the assistant.
     """
 
     model: Name
@@ -114,12 +114,23 @@ class Speech:
 
 
 @dataclass(frozen=True)
+class Assistant:
+    """A model that drafts tokens over the caches of this one (`draft`), from hidden states of `hidden_size` values.
+
+    It reads the last self-attention cache of each kind. Null where the programs have no such method.
+    """
+
+    hidden_size: Size
+
+
+@dataclass(frozen=True)
 class CacheEntry:
     """The key and the value cache of one layer: [max_batch, kv_heads, slots, key_dim or value_dim].
 
-    `reach` is the window of a sliding layer (at most max_dec), max_dec of a full layer, max_enc of a
-    cross layer. `size_bytes` counts keys and values together. With int8 the last size of the tensors is larger by 4:
-    each position of a head ends with its scale, a float32.
+    `reach` is what is kept, up to the next position: the window of a sliding layer (two more where an assistant looks
+    further; at most max_dec), max_dec of a full layer, max_enc of a cross layer. `size_bytes` counts keys and values
+    together. With int8 the last size of the tensors is larger by 4: each position of a head ends with its scale, a
+    float32.
     """
 
     name: Name
@@ -250,6 +261,7 @@ class Manifest:
     recipe: ResolvedRecipe
     limits: Limits
     speech: Speech | None
+    assistant: Assistant | None
     caches: tuple[CacheEntry, ...]
     programs: tuple[ProgramEntry, ...]
     tokens: TokenRules

@@ -62,6 +62,7 @@ def _kind_faults(manifest: Manifest) -> list[str]:
         ("limits.max_enc", has_encoder, limits.max_enc is not None),
         ("limits.source_shape", has_features, limits.source_shape is not None),
         ("speech", has_features and manifest.speech is not None, manifest.speech is not None),
+        ("assistant", not has_encoder and manifest.assistant is not None, manifest.assistant is not None),
         ("caches of kind cross", has_encoder, any(entry.kind == "cross" for entry in manifest.caches)),
     )
     faults = [
@@ -205,10 +206,11 @@ def _draft_faults(manifest: Manifest) -> list[str]:
     """A bundle that drafts for this one is named by its manifest, exactly when the recipe asks for one."""
     listed = [entry.path for entry in manifest.files if entry.role == "draft"]
     draft = manifest.recipe.draft
-    wanted = [] if draft is None else [DRAFT_MANIFEST]
+    wanted = [] if draft is None or manifest.assistant is not None else [DRAFT_MANIFEST]
     if listed == wanted:
         return []
     asked = "recipe.draft is null" if draft is None else f'recipe.draft is "{draft}"'
+    asked += "" if manifest.assistant is None else ", an assistant"
     expected, got = ", ".join(wanted) or "none", ", ".join(listed) or "none"
     return [f'files with role "draft": expected {expected} ({asked}), got {got}']
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from runtime_shims.contract.manifest import Dim, Manifest, MethodEntry, ProgramEntry, TensorEntry
 
+DRAFT = "draft"
+"""The method of an assistant; it reads caches and writes none."""
 FEATURES = "features"
 """The method that makes the encoder's input from a waveform; a program may do without."""
 
@@ -52,8 +54,12 @@ def method_faults(manifest: Manifest) -> list[str]:
         names = [method.name for method in program.methods]
         faults += repeated(f"{path}.methods, names", names)
         faults += [f'{path}.methods: there is no "{method.name}"' for method in expected if method.name not in names]
-        if manifest.speech is None and FEATURES in names:
-            faults.append(f'{path}.methods: there is a "{FEATURES}", but speech is null')
+        optional = ((FEATURES, "speech", manifest.speech), (DRAFT, "assistant", manifest.assistant))
+        faults += [
+            f'{path}.methods: there is a "{name}", but {key} is null'
+            for name, key, value in optional
+            if value is None and name in names
+        ]
         for number, method in enumerate(program.methods):
             method_path = f"{path}.methods[{number}]"
             faults += repeated(f"{method_path}.inputs, names", (tensor.name for tensor in method.inputs))
@@ -84,6 +90,8 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
         ExpectedTensor("logit_rows", index, (rows, logit_rows)),
     )
     logits = ExpectedTensor("logits", "float32", (rows, logit_rows, words))
+    if manifest.kind == "decoder_only" and manifest.assistant is not None:
+        return _assisted(manifest.assistant.hidden_size, inputs, logits)
     if manifest.kind == "decoder_only":
         return (ExpectedMethod("decode", inputs, (logits,)),)
     written = ExpectedTensor(None, index, (rows,))
@@ -95,6 +103,21 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
     samples = ExpectedDim(manifest.speech.samples, manifest.speech.samples, "speech.samples")
     waveform = ExpectedTensor("waveform", "float32", (rows, samples))
     return (ExpectedMethod(FEATURES, (waveform,), (replace(source, name="features"),)), encode, decode)
+
+
+def _assisted(
+    width: int, inputs: tuple[ExpectedTensor, ...], logits: ExpectedTensor
+) -> tuple[ExpectedMethod, ExpectedMethod]:
+    """`decode` and `draft` of a model with an assistant, and the hidden states that they exchange."""
+    tokens, positions, step_lengths, _ = inputs
+    rows, logit_rows, words = logits.dims
+    one = ExpectedDim(1, 1, "one token per row")
+    states = ExpectedDim(width, width, "assistant.hidden_size")
+    last = ExpectedTensor("hidden", "float32", (rows, states))
+    decode = ExpectedMethod("decode", inputs, (logits, replace(last, dims=(rows, logit_rows, states))))
+    token = replace(tokens, dims=(rows, one))
+    drafted = (replace(logits, dims=(rows, one, words)), replace(last, name="next_hidden"))
+    return decode, ExpectedMethod(DRAFT, (token, last, positions, step_lengths), drafted)
 
 
 def _source(manifest: Manifest, rows: ExpectedDim) -> ExpectedTensor:

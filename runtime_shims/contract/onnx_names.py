@@ -44,13 +44,22 @@ def other_files(program: ProgramEntry) -> list[str]:
 
 
 def read_caches(method: str, caches: Iterable[CacheEntry]) -> list[CacheEntry]:
-    """The caches that a method takes, in the order of its inputs: `encode` the cross caches, `decode` all."""
+    """The caches that a method takes, in the order of its inputs: `encode` the cross caches, `decode` all.
+
+    `draft` takes the last of each kind.
+    """
+    if method == "draft":
+        entries = tuple(caches)
+        last = {entry.kind: entry for entry in entries}
+        return [entry for entry in entries if last[entry.kind] is entry]
     wanted = {"encode": ("cross",), "decode": ("full", "sliding", "cross")}.get(method, ())
     return [entry for entry in caches if entry.kind in wanted]
 
 
 def written_caches(method: str, caches: Iterable[CacheEntry]) -> list[CacheEntry]:
     """The caches that a method returns, in the order of its outputs: `encode` the cross caches, `decode` the others."""
+    if method == "draft":
+        return []
     return [entry for entry in read_caches(method, caches) if (entry.kind == "cross") == (method == "encode")]
 
 

@@ -13,6 +13,7 @@ v and c are measured when a run starts, at the run's number of rows and with nea
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,13 +121,17 @@ class AdaptiveDrafts:
             self.acceptance += (outcome - self.acceptance) * STRIDE
 
 
-def measure(session: Session, rows: int, draft: Session | None = None) -> SpeedModel:
+def measure(session: Session, rows: int, draft: Session | None = None, *, assisted: bool = False) -> SpeedModel:
     """Time steps of every width that `session` verifies, and plain steps of the `draft` session if there is one.
+
+    `assisted`: drafts are those of the session's own assistant.
 
     Both sessions must be without a request, and are left so. Raises UserInputError otherwise.
     """
     width_seconds = _step_seconds(session, rows, session.limits.max_logit_rows)
     draft_seconds = 0.0 if draft is None else _draft_seconds(session, draft, rows)
+    if assisted:
+        draft_seconds = _assistant_seconds(session, rows)
     plain = width_seconds[0]
     return SpeedModel(tuple(seconds / plain for seconds in width_seconds), draft_seconds / plain)
 
@@ -146,6 +151,20 @@ def _draft_seconds(target: Session, draft: Session, rows: int) -> float:
     with _scratch(target, rows), _scratch(draft, rows):
         timers = [step_timer(session, [[0]] * rows) for session in (target, draft)]
         return median_of(REPEATS, lambda: [timer() for timer in timers][-1])
+
+
+def _assistant_seconds(session: Session, rows: int) -> float:
+    """Median seconds of a draft of the session's assistant, each behind a plain step."""
+    with _scratch(session, rows):
+        step, states = step_timer(session, [[0]] * rows), torch.zeros(rows, session.hidden_size)
+
+        def draft() -> float:
+            step()
+            started = time.perf_counter()
+            session.draft([0] * rows, states)
+            return time.perf_counter() - started
+
+        return median_of(REPEATS, draft)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from runtime_shims.contract.errors import BundleCorrupt, FixedCapacityError, Man
 from runtime_shims.contract.manifest import EDITED, MANIFEST_NAME, ProgramEntry
 from runtime_shims.native import load_operator_library, operator_library_path, share_packed_weights
 from runtime_shims.reference.native_stderr import captured_native_stderr
-from runtime_shims.reference.program import StepInputs
+from runtime_shims.reference.program import DraftInputs, StepInputs
 from runtime_shims.reference.program_check import StatedMethod, StatedTensor, program_faults
 from runtime_shims.reference.program_file import read_method_memory, require_identifier, type_name
 
@@ -44,6 +44,7 @@ class ExecutorchProgram:
         self._method_names = tuple(method.name for method in entry.methods)
         self._program: Any = None
         self._methods: dict[str, Any] = {}
+        self._states: list[Tensor] = []
         _prepare_runtime(entry, quantized=bundle.manifest.quantization != "none")
         self._load()
         stated = [_stated(method.method_meta()) for method in self._methods.values()]
@@ -63,7 +64,7 @@ class ExecutorchProgram:
         """Run one step; see Program.decode. The logits alias the runtime's output buffer."""
         inputs.check_limits(self._limits)
         outputs = self._call("decode", inputs.as_tuple())
-        logits_BRV = outputs[0]
+        logits_BRV, self._states = outputs[0], outputs[1:]
         expected = (inputs.rows, inputs.logit_rows.shape[1])
         if logits_BRV.dtype != torch.float32 or tuple(logits_BRV.shape[:2]) != expected:
             raise FixedCapacityError(
@@ -71,6 +72,17 @@ class ExecutorchProgram:
                 f"expected float32 {expected} rows of logits; export the bundle again"
             )
         return logits_BRV
+
+    def hidden(self) -> Tensor:
+        """See Program.hidden; memory of the runtime's."""
+        if not self._states:
+            raise UserInputError(f"{self._path.name} has no assistant, or has run no step")
+        return self._states[0]
+
+    def draft(self, inputs: DraftInputs) -> tuple[Tensor, Tensor]:
+        """Run the assistant; see Program.draft. The results alias the runtime's output buffers."""
+        logits_B1V, hidden_BC = self._call("draft", inputs.as_tuple())
+        return logits_B1V, hidden_BC
 
     def reset(self) -> None:
         """Load the program anew: fresh arenas, whatever state a failed step left."""

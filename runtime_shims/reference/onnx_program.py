@@ -33,7 +33,7 @@ from runtime_shims.contract.manifest import (
 from runtime_shims.contract.onnx_names import method_path, past_names, present_names, read_caches, written_caches
 from runtime_shims.reference.onnx_check import StatedTensor, method_faults, planned_faults
 from runtime_shims.reference.onnx_sessions import checked_threads, load_session, one_line
-from runtime_shims.reference.program import StepInputs
+from runtime_shims.reference.program import DraftInputs, StepInputs
 
 
 class OnnxProgram:
@@ -51,6 +51,10 @@ class OnnxProgram:
         limits, words = self._limits, bundle.manifest.tokens.vocab_size
         self._logits = torch.zeros(limits.max_batch * limits.max_logit_rows * words)
         self._words = words
+        assistant = bundle.manifest.assistant
+        self._width = 0 if assistant is None else assistant.hidden_size
+        self._states = torch.zeros(limits.max_batch * limits.max_logit_rows * self._width)
+        self._decoded = (0, 0)
         self._methods: dict[str, _Method] = {}
         faults = planned_faults(bundle.manifest, entry)
         for method in entry.methods:
@@ -80,8 +84,22 @@ class OnnxProgram:
         inputs.check_limits(self._limits)
         shape = (*inputs.logit_rows.shape, self._words)
         logits_bRV = self._logits[: prod(shape)].view(shape)
-        self._method("decode").run(inputs.as_tuple(), logits_bRV)
+        self._decoded = (shape[0], shape[1])
+        outputs = (logits_bRV, self.hidden()) if self._width else (logits_bRV,)
+        self._method("decode").run(inputs.as_tuple(), *outputs)
         return logits_bRV
+
+    def hidden(self) -> Tensor:
+        """See Program.hidden; this program's memory."""
+        rows, logit_rows = self._decoded
+        return self._states[: rows * logit_rows * self._width].view(rows, logit_rows, self._width)
+
+    def draft(self, inputs: DraftInputs) -> tuple[Tensor, Tensor]:
+        """Run the assistant; see Program.draft."""
+        rows = len(inputs.tokens)
+        logits_b1V, hidden_bC = torch.empty(rows, 1, self._words), torch.empty(rows, self._width)
+        self._method("draft").run(inputs.as_tuple(), logits_b1V, hidden_bC)
+        return logits_b1V, hidden_bC
 
     def reset(self) -> None:
         """Empty the caches; the sessions hold no state."""
@@ -108,13 +126,14 @@ class _Method:
         self._written = [(name, memory[place]) for name, place in places]
         self._bindings: dict[int, Any] = {}
 
-    def run(self, inputs: Sequence[Tensor], output: Tensor) -> None:
-        """Run the method; its result is written to `output`, which is contiguous."""
+    def run(self, inputs: Sequence[Tensor], *outputs: Tensor) -> None:
+        """Run the method; its results are written to `outputs`, which are contiguous."""
         inputs = [tensor.to(_type(entry)).contiguous() for entry, tensor in zip(self.entry.inputs, inputs, strict=True)]
         binding = self._binding(len(inputs[0]))
         for tensor_entry, tensor in zip(self.entry.inputs, inputs, strict=True):
             bind(binding.bind_input, tensor_entry.name, tensor)
-        bind(binding.bind_output, self.entry.outputs[0].name, output)
+        for tensor_entry, tensor in zip(self.entry.outputs, outputs, strict=True):
+            bind(binding.bind_output, tensor_entry.name, tensor)
         try:
             self.session.run_with_iobinding(binding)
         except Exception as error:  # the runtime's errors have no base class of their own

@@ -78,6 +78,26 @@ class StepInputs:
                 raise CapacityExceeded(f"a step of {given} {what} was asked for; 1 to {allowed} fit")
 
 
+@dataclass(frozen=True)
+class DraftInputs:
+    """The arguments of one `draft` call, in the program's order. All are contiguous.
+
+    tokens       int64 [B, 1]    the token behind which to draft
+    hidden       float32 [B, C]  the state of the token before it
+    positions    int64 [B]       position of the last token that the caches hold
+    step_lengths int64 [B]       1, or 0 for an idle row
+    """
+
+    tokens: Tensor
+    hidden: Tensor
+    positions: Tensor
+    step_lengths: Tensor
+
+    def as_tuple(self) -> tuple[Tensor, ...]:
+        """The tensors in the order of the program's inputs."""
+        return self.tokens, self.hidden, self.positions, self.step_lengths
+
+
 class Program(Protocol):
     """A loaded program: caches inside, one call per step.
 
@@ -102,6 +122,20 @@ class Program(Protocol):
 
     def decode(self, inputs: StepInputs) -> Tensor:
         """Write the step's keys and values, attend, return logits float32 [B, R, V]."""
+        ...
+
+    def hidden(self) -> Tensor:
+        """The states behind the logits of the last `decode`, float32 [B, R, C]; valid as long as its logits.
+
+        For programs whose manifest has an `assistant`.
+        """
+        ...
+
+    def draft(self, inputs: DraftInputs) -> tuple[Tensor, Tensor]:
+        """One draft per row by the assistant: logits float32 [B, 1, V] and next states float32 [B, C].
+
+        Nothing is written. For programs whose manifest has an `assistant`.
+        """
         ...
 
     def reset(self) -> None:

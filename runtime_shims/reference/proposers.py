@@ -178,12 +178,14 @@ class DraftModel:
             logits_BV = self.session.feed(unwritten)
             for row, history in live.items():
                 try:
-                    self._draw(row, logits_BV[row], history, drafts[row], drawn[row])
+                    token, distribution = draw(self._choosers[row], logits_BV[row], history)
                 except NoTokenAllowed:
                     unusable.add(row)
-        samples = [chooser.settings.samples for chooser in self._choosers]
+                    continue
+                drafts[row].append(token)
+                drawn[row] += [] if distribution is None else [distribution]
         return [
-            UNUSABLE if row in unusable else Proposal(tuple(tokens), tuple(drawn[row]) if samples[row] else None)
+            UNUSABLE if row in unusable else Proposal(tuple(tokens), tuple(drawn[row]) or None)
             for row, tokens in enumerate(drafts)
         ]
 
@@ -196,20 +198,16 @@ class DraftModel:
         """Drafts that fit: all but the last are written after the context, and a rollback must reach over them."""
         return max(0, min(count, self.session.limits.max_dec - len(context) + 1, self.session.limits.max_step))
 
-    def _draw(
-        self, row: int, logits_V: Tensor, history: list[int], drafts: list[int], drawn: list[Distribution]
-    ) -> None:
-        """Choose the next draft of `row`; at a temperature above 0 by one draw of the row's draft stream.
 
-        Raises NoTokenAllowed, and has drawn nothing then.
-        """
-        chooser = self._choosers[row]
-        if not chooser.settings.samples:
-            drafts.append(chooser.choose(logits_V, history))
-            return
-        distribution = chooser.distribution(logits_V, history)
-        drafts.append(distribution.take(chooser.stream.next()))
-        drawn.append(distribution)
+def draw(chooser: TokenChooser, logits_V: Tensor, history: list[int]) -> tuple[int, Distribution | None]:
+    """The next draft behind `history`; at a temperature above 0 by one draw of the chooser's stream, and from what.
+
+    Raises NoTokenAllowed, and has drawn nothing then.
+    """
+    if not chooser.settings.samples:
+        return chooser.choose(logits_V, history), None
+    distribution = chooser.distribution(logits_V, history)
+    return distribution.take(chooser.stream.next()), distribution
 
 
 def _token_rows(source: SourceInput | None) -> Rows:

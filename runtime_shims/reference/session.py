@@ -21,7 +21,7 @@ from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, UserInputError
 from runtime_shims.contract.manifest import Limits, Manifest
 from runtime_shims.contract.sequence_cursor import SequenceCursor
-from runtime_shims.reference.program import Program
+from runtime_shims.reference.program import DraftInputs, Program
 from runtime_shims.reference.request import (
     EncoderSource,
     SourceInput,
@@ -53,6 +53,8 @@ class Session:
         self._cursor = make_cursor(bundle.manifest)
         self._buffers = StepBuffers(self.limits)
         self._last_logits = torch.empty(self.limits.max_batch, bundle.manifest.tokens.vocab_size)
+        self._hidden = torch.zeros(self.limits.max_batch, self.limits.max_logit_rows, self.hidden_size)
+        self._hidden_from: list[int | None] = [None] * self.limits.max_batch
         self._pending: tuple[tuple[int, ...], ...] = ()
         self._enc_lengths: tuple[int, ...] | None = None
         self._rows = 0
@@ -62,6 +64,11 @@ class Session:
     def rows(self) -> int:
         """B, the rows of the request in progress; 0 when there is none."""
         return self._rows
+
+    @property
+    def hidden_size(self) -> int:
+        """C, values of a hidden state that an assistant takes; 0 without one."""
+        return 0 if self.manifest.assistant is None else self.manifest.assistant.hidden_size
 
     def length(self, row: int) -> int:
         """Tokens row `row` holds: the position of the next one."""
@@ -150,6 +157,50 @@ class Session:
         with self._request_in_flight():
             return self._decode(step, logit_rows)
 
+    def last_hidden(self, row: int) -> Tensor:
+        """The state behind the last token of `row`, float32 [C]; a copy.
+
+        Raises UserInputError when the row's last step did not bring it: there was none, or more was rolled back.
+        """
+        first = self._hidden_from[row] if row < self._rows else None
+        offset = -1 if first is None else self._cursor.length(row) - 1 - first
+        if not 0 <= offset < self.limits.max_logit_rows:
+            raise UserInputError(f"row {row} has no state to draft from: run a step first")
+        return self._hidden[row, offset].clone()
+
+    def draft(self, tokens: Sequence[int | None], hidden_BC: Tensor) -> tuple[Tensor, Tensor]:
+        """What the assistant says behind one token per row; logits float32 [B, V] and states float32 [B, C], copies.
+
+        `hidden_BC` holds the states before these tokens. A row of None is idle and its results are meaningless.
+        Nothing is written. Raises UserInputError for a row that holds no token.
+        """
+        self._check_alive()
+        self._check_draft(tokens, hidden_BC)
+        inputs = DraftInputs(
+            tokens=torch.tensor([[token or 0] for token in tokens]),
+            hidden=hidden_BC.contiguous(),
+            positions=torch.tensor([max(self._cursor.length(row) - 1, 0) for row in range(len(tokens))]),
+            step_lengths=torch.tensor([0 if token is None else 1 for token in tokens]),
+        )
+        logits_B1V, next_BC = self._run(lambda: self._program.draft(inputs))
+        return logits_B1V[:, 0].clone(), next_BC.clone()
+
+    def _check_draft(self, tokens: Sequence[int | None], hidden_BC: Tensor) -> None:
+        if self.manifest.assistant is None:
+            raise UserInputError("the bundle has no assistant; export it with --draft mtp")
+        if len(tokens) != self._rows or tuple(hidden_BC.shape) != (self._rows, self.hidden_size):
+            raise UserInputError(
+                f"{len(tokens)} tokens and states of shape {tuple(hidden_BC.shape)} for a request of "
+                f"{self._rows} rows, each of {self.hidden_size} values"
+            )
+        empty = [row for row, token in enumerate(tokens) if token is not None and not self._cursor.length(row)]
+        if empty:
+            raise UserInputError(f"row {empty[0]} holds no token: call prefill first")
+        words = self.manifest.tokens.vocab_size
+        for row, token in enumerate(tokens):
+            if token is not None:
+                check_tokens((token,), words, f"row {row} of the draft")
+
     def rollback(self, row: int, count: int) -> None:
         """Take the last `count` (>= 0) tokens of `row` back.
 
@@ -176,6 +227,7 @@ class Session:
         self._enc_lengths = None
         for row in range(self.limits.max_batch):
             self._cursor.clear(row)
+            self._hidden_from[row] = None
 
     @contextmanager
     def _request_in_flight(self) -> Iterator[None]:
@@ -216,7 +268,18 @@ class Session:
         inputs = self._buffers.fill(step)
         for row, row_tokens in enumerate(tokens):
             self._cursor.advance(row, len(row_tokens))
-        return self._run(lambda: self._program.decode(inputs))
+        logits_BRV = self._run(lambda: self._program.decode(inputs))
+        if self.hidden_size:
+            self._keep_hidden(step)
+        return logits_BRV
+
+    def _keep_hidden(self, step: Step) -> None:
+        """Keep the states behind a step's logits, and at which position of each row they begin."""
+        states_BRC = self._program.hidden()
+        for row, row_tokens in enumerate(step.tokens):
+            if row_tokens:
+                self._hidden[row, : states_BRC.shape[1]] = states_BRC[row]
+                self._hidden_from[row] = step.positions[row] + step.logit_rows[row][0]
 
     def _live_enc_lengths(self, tokens: Sequence[Sequence[int]]) -> list[int] | None:
         """Encoder lengths with 0 for idle rows: they attend to nothing."""

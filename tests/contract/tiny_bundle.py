@@ -101,6 +101,7 @@ def tiny_manifest() -> Manifest:
         ),
         limits=Limits(MAX_BATCH, None, MAX_DEC, MAX_DRAFT, CHUNK, MAX_DRAFT + 1, None),
         speech=None,
+        assistant=None,
         caches=caches,
         programs=(program,),
         tokens=TokenRules(VOCABULARY, (1,), 0, (), (ForcedToken(3, 7),), (5, 6), ()),

@@ -20,7 +20,7 @@ from runtime_shims.reference.loading import load_program
 from runtime_shims.reference.program import Program
 from runtime_shims.reference.session import Session
 from tests.parity.schedules import Answer, Request, compare
-from tests.parity.support import Capacity, Planned, StockModel
+from tests.parity.support import Capacity, Drafter, Planned, StockModel
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("exporter", "runtime_shims/contract", "tests/support")
@@ -35,9 +35,10 @@ class ProgramCase:
     attention: str
     backend: str
     capacity: Capacity
+    drafter: Drafter = None
 
     def __str__(self) -> str:
-        return f"{self.case}-{self.attention}-{self.backend}"
+        return f"{self.case}-{self.attention}-{self.backend}" + (f"-{self.drafter}" if self.drafter else "")
 
 
 T5 = ProgramCase("t5", "fused", "xnnpack", Capacity(max_batch=8, max_enc=512, max_dec=100))
@@ -104,7 +105,9 @@ class ProgramStore:
     def planned(self, case: ProgramCase) -> Planned:
         """The plan, method modules and traces of a program; the traces are shared with its lowering."""
         if case not in self._planned:
-            self._planned[case] = Planned.of(case.case, case.attention, case.capacity, backend=case.backend)
+            self._planned[case] = Planned.of(
+                case.case, case.attention, case.capacity, backend=case.backend, drafter=case.drafter
+            )
         return self._planned[case]
 
     def lowered(self, case: ProgramCase) -> Lowered:

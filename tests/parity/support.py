@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from exporter.lower.program_file import LoweredProgram
 from exporter.models.methods import build_methods
 from exporter.models.speech_features import FrontEnd, front_end_of
 from exporter.pipeline import lower_programs
+from exporter.spec.assistant import AssistantSpec
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.model_location import ModelLocation
 from exporter.spec.model_source import ModelSource
@@ -40,10 +42,12 @@ from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.manifest import FileEntry, Manifest, TokenRules
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
-from tests.support.tiny_models import CASES, build, extractor
+from tests.support.tiny_models import CASES, build, build_assistant, extractor
 
 WRONG = 0.1  # a wrong read moves a logit by this much or more; the table allows less than 0.01 everywhere
 NO_FILE = "0" * 64
+Drafter = Literal["plain", "clustered"] | None
+ASSISTANTS = {"plain": build_assistant, "clustered": partial(build_assistant, clustered=True)}
 Geometry = Callable[[CacheGeometry], CacheGeometry]
 
 
@@ -82,6 +86,7 @@ class Planned:
     spec: ModelSpec
     plan: CapacityPlan
     rules: Rules
+    drafter: Drafter = None
 
     @classmethod
     def of(
@@ -92,8 +97,9 @@ class Planned:
         *,
         backend: str = "xnnpack",
         geometry: Geometry | None = None,
+        drafter: Drafter = None,
     ) -> Planned:
-        """Plan `case` as the pipeline does. `geometry` replaces self-attention geometries (for controls).
+        """Plan `case` as the pipeline does, with an assistant if `drafter` says which. `geometry` replaces self-attention geometries (for controls).
 
         `attention` may be `onnx`: the spelling of that backend.
         """
@@ -101,11 +107,13 @@ class Planned:
             attention, backend = "portable", "onnx"
         model = build(case)
         spec = ModelSpec.from_config(model.config)
-        plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec))
+        helper = None if drafter is None else AssistantSpec.from_config(ASSISTANTS[drafter]().config, spec)
+        plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec), assistant=helper)
         if geometry is not None:
             caches = tuple(replace(cache, geometry=geometry(cache.geometry)) for cache in plan.self_caches)
             plan = replace(plan, self_caches=caches)
-        return cls(case, model, spec, plan, rules_from(model.generation_config, spec, plan.recipe.max_dec))
+        rules = rules_from(model.generation_config, spec, plan.recipe.max_dec)
+        return cls(case, model, spec, plan, rules, drafter)
 
     def exported(self, programs: tuple[LoweredProgram, ...]) -> Exported:
         source = ModelSource(self.plan.recipe.model, ModelLocation(f"tiny-{self.case}"), False, 0)
@@ -133,7 +141,8 @@ class Planned:
         """The method modules; building them turns `model` from a stock model into the exported one."""
         recipe = self.plan.recipe
         spelling = spelling_of(recipe.backends[0], recipe.attention)
-        return build_methods(self.model, self.plan, spelling, self.front_end)
+        assistant = None if self.drafter is None else ASSISTANTS[self.drafter]()
+        return build_methods(self.model, self.plan, spelling, self.front_end, assistant)
 
     @cached_property
     def traced(self) -> dict[str, ExportedProgram]:

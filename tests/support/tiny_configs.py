@@ -11,6 +11,7 @@ from transformers import (
     BartConfig,
     Gemma2Config,
     Gemma3TextConfig,
+    Gemma4AssistantConfig,
     Gemma4TextConfig,
     GPT2Config,
     LlamaConfig,
@@ -180,6 +181,28 @@ def gemma4_dense() -> PretrainedConfig:
         hidden_size_per_layer_input=0,
         vocab_size_per_layer_input=0,
         final_logit_softcapping=6.0,
+    )
+
+
+def gemma4_assistant(*, clustered: bool = False) -> PretrainedConfig:
+    """An assistant of `gemma4`: narrower, with another number of layers of each type, and no keys of its own."""
+    text = Gemma4TextConfig(
+        **(_DECODER_SHAPE | {"hidden_size": 16, "intermediate_size": 24}),
+        num_hidden_layers=3,
+        num_kv_shared_layers=3,
+        head_dim=12,
+        global_head_dim=20,
+        sliding_window=WINDOW,
+        layer_types=[SLIDING, FULL, FULL],
+        hidden_size_per_layer_input=0,
+        vocab_size_per_layer_input=0,
+    )
+    return Gemma4AssistantConfig(
+        text_config=text,
+        backbone_hidden_size=HIDDEN,
+        use_ordered_embeddings=clustered,
+        num_centroids=8,
+        centroid_intermediate_top_k=3,
     )
 
 

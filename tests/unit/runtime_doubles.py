@@ -101,6 +101,7 @@ def make_manifest(shape: BundleShape) -> Manifest:
                 recipe=recipe,
                 limits=limits,
                 speech=shape.speech,
+                assistant=None,
                 caches=caches,
                 programs=programs,
                 tokens=TokenRules(
