@@ -93,7 +93,9 @@ def _apart(tape: Tape, scores: ir.Value, mask: ir.Value) -> ir.Value:
 def _first(tape: Tape, source: ir.Value, number: ir.Value, axis: int) -> ir.Value:
     """The first `number` entries along an axis."""
     first = tape.op("Slice", [source, _integers(tape, 0), number, _integers(tape, axis)])
-    first.shape = source.shape  # its rank is read
+    sizes: list[Any] = list(source.shape or ())
+    sizes[axis] = None  # a size that is said to be known is folded into the graph
+    first.shape = ir.Shape(sizes)
     return first
 
 
