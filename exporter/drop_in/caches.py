@@ -92,7 +92,8 @@ class FixedCapacityCache(RequestMixin, Cache):
         """
         length = self.get_seq_length()
         removed = max(length - tokens, 0) if tokens > 0 else -tokens
-        allowed = min(layer.max_rollback for layer in self.owners)
+        written = [layer for layer in self.owners if layer.rows]
+        allowed = min((layer.max_rollback for layer in written), default=0)
         if removed > length:
             raise RollbackTooDeep(f"asked to take {removed} tokens back, the cache holds {length}")
         if removed > allowed:
@@ -101,7 +102,7 @@ class FixedCapacityCache(RequestMixin, Cache):
                 f"{self.plan.capacity.max_draft + 1} tokens beyond their window: make the cache with a max_draft of at "
                 f"least {removed}"
             )
-        for layer in self.owners:
+        for layer in written:
             layer.crop(-removed)
 
 
@@ -111,7 +112,7 @@ class FixedCapacityEncoderDecoderCache(RequestMixin, EncoderDecoderCache):
     def __init__(self, plan: CachePlan) -> None:
         """Allocate `plan`'s buffers."""
         owners = [(index, layer) for index, layer in enumerate(plan.layers) if layer is not None]
-        cross = [CrossAttentionLayer(index, layer, plan.capacity) for index, layer in owners]
+        cross = [CrossAttentionLayer(index, layer, plan.capacity, self.reset) for index, layer in owners]
         super().__init__(FixedCapacityCache(plan), Cache(layers=cross))
         self.plan = plan
 

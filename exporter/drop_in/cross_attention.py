@@ -8,6 +8,7 @@ mask has to hide the rest: Whisper has none to give.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,9 +33,10 @@ class CrossAttentionLayer(CacheLayerMixin):
     is_initialized = True
     is_sliding = False
 
-    def __init__(self, index: int, plan: LayerPlan, capacity: Capacity) -> None:
-        """Allocate [max_batch, K, max_enc, D] twice."""
+    def __init__(self, index: int, plan: LayerPlan, capacity: Capacity, forget: Callable[[], None]) -> None:
+        """Allocate [max_batch, K, max_enc, D] twice. `forget` drops the whole request, for one that does not fit."""
         self.index = index
+        self._forget = forget
         self.max_enc = capacity.max_enc or 0
         shape = (capacity.max_batch, plan.heads, self.max_enc)
         self.key_buffer = torch.zeros(*shape, plan.key_size, dtype=capacity.dtype, device=capacity.device)
@@ -50,12 +52,13 @@ class CrossAttentionLayer(CacheLayerMixin):
         """Keep the request's keys and values, [b, K, e, D] each; they come back as `keys` and `values`.
 
         Raises:
-            CapacityExceeded: too many encoder positions; nothing was written.
+            CapacityExceeded: too many encoder positions; nothing of the request is kept.
             UnsupportedSetting: the states are not those that the config promised.
         """
         check_states(self, key_states, value_states)
         rows, length = key_states.shape[0], key_states.shape[2]
         if length > self.max_enc:
+            self._forget()  # the first layer's own keys and values are written by now
             raise CapacityExceeded(
                 f"{length} encoder positions, the cache holds {self.max_enc}: make it with max_enc >= {length}"
             )

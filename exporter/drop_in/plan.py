@@ -5,6 +5,7 @@ Shape legend: ``K`` key/value heads, ``D`` head size, ``S`` slots, ``E`` encoder
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,9 +77,9 @@ def plan_caches(model: PreTrainedModel, limits: dict[str, Any], dtype: Any, devi
     Raises:
         PlanError: a `ValueError` that lists every wrong argument and every layer that is not supported.
     """
-    config = model.config.get_text_config(decoder=True)
+    config = _decoder_config(model.config)
     types, arguments = get_layer_types_and_kwargs(config)
-    faults = [*_limit_faults(model.config, limits), *_layer_faults(types), *_placement_faults(model, dtype)]
+    faults = [*_limit_faults(model.config, limits), *_layer_faults(config, types), *_placement_faults(model, dtype)]
     raise_if_any(PlanError, f"a fixed-capacity cache for {type(model).__name__}", faults)
     capacity = Capacity(
         **limits,
@@ -92,13 +93,23 @@ def plan_caches(model: PreTrainedModel, limits: dict[str, Any], dtype: Any, devi
     return CachePlan(tuple(layers), capacity)
 
 
+def _decoder_config(config: PretrainedConfig) -> PretrainedConfig:
+    """The decoder's half of a config; T5's keeps the depth of its decoder under a name of its own."""
+    decoder = config.get_text_config(decoder=True)
+    depth = getattr(decoder, "num_decoder_layers", None)
+    if depth is not None and depth != decoder.num_hidden_layers:
+        decoder = copy.deepcopy(decoder)
+        decoder.num_hidden_layers = depth
+    return decoder
+
+
 def _layer(config: PretrainedConfig, window: int | None) -> LayerPlan:
-    """Head count and sizes of one layer; latent attention has keys and values of two sizes."""
+    """Head count and sizes of one layer."""
     query_heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // query_heads
     return LayerPlan(
         heads=getattr(config, "num_key_value_heads", None) or query_heads,
-        key_size=getattr(config, "qk_head_dim", None) or size,
+        key_size=size,
         value_size=getattr(config, "v_head_dim", None) or size,
         window=window,
     )
@@ -118,10 +129,11 @@ def _limit_faults(config: PretrainedConfig, limits: dict[str, Any]) -> list[str]
     return faults
 
 
-def _layer_faults(types: list[str]) -> list[str]:
+def _layer_faults(config: PretrainedConfig, types: list[str]) -> list[str]:
     """One fault per kind of layer that is neither full nor sliding attention."""
     strange = sorted(set(types) - {FULL, SLIDING, NO_CACHE})
-    return [
+    latent = ["latent attention (kv_lora_rank) caches neither keys nor values, and is not supported"]
+    return (latent if getattr(config, "kv_lora_rank", None) else []) + [
         f"{types.count(kind)} of {len(types)} layers are {kind}, only {FULL} and {SLIDING} are supported"
         for kind in strange
     ]
