@@ -26,6 +26,7 @@ EXPORTER_FLOORS = {
     "cli_options": 2,
     "cli_output": 3,
     "cache": 2,
+    "drop_in": 2,
     "row_operators": 2,
     "weights": 2,
     "models": 3,

@@ -1,0 +1,1 @@
+"""Caches of a fixed capacity for transformers' own `generate`: no export, no program."""

@@ -1,0 +1,124 @@
+"""The caches that `generate` gets: what a request is, when one begins, and what can be taken back of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers.cache_utils import Cache, DummyLayer, EncoderDecoderCache
+
+from exporter.drop_in.cross_attention import CrossAttentionLayer
+from exporter.drop_in.plan import CachePlan
+from exporter.drop_in.self_attention import SelfAttentionLayer
+from runtime_shims.contract.errors import RollbackTooDeep
+from runtime_shims.contract.formatting import format_bytes
+
+
+class RequestMixin:
+    """Every `generate` call is a request of its own, unless the caller says that it goes on.
+
+    `generate` marks the cache that its caller gave by setting `_is_user_defined`, once per call and before the model
+    runs. That is where the last request is forgotten.
+    """
+
+    plan: CachePlan
+    _continues = False
+    _is_given = False
+
+    @property
+    def _is_user_defined(self) -> bool:
+        return self._is_given
+
+    @_is_user_defined.setter
+    def _is_user_defined(self, value: bool) -> None:
+        self._is_given = value
+        if self._continues:
+            self._continues = False
+        else:
+            self.reset()
+
+    def reset(self) -> None:
+        raise NotImplementedError
+
+    def continue_request(self) -> None:
+        """The next `generate` call goes on where this request stands, once.
+
+        Give that call the whole conversation's ids; those that the cache holds are not computed again. Without this
+        call the answer is the same, and they are. An encoder-decoder model's source must be the same.
+        """
+        self._continues = True
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return self.plan.memory_bytes
+
+    def __repr__(self) -> str:
+        capacity = self.plan.capacity
+        encoder = "" if capacity.max_enc is None else f"max_enc={capacity.max_enc}, "
+        return (
+            f"{type(self).__name__}(max_batch={capacity.max_batch}, {encoder}max_dec={capacity.max_dec}, "
+            f"max_draft={capacity.max_draft}, {format_bytes(self.memory_bytes)})"
+        )
+
+
+class FixedCapacityCache(RequestMixin, Cache):
+    """Self-attention caches of all decoder layers, allocated once."""
+
+    def __init__(self, plan: CachePlan) -> None:
+        """Allocate `plan`'s buffers, those of cross attention excepted."""
+        layers = [
+            DummyLayer() if layer is None else SelfAttentionLayer(index, layer, plan.capacity)
+            for index, layer in enumerate(plan.layers)
+        ]
+        super().__init__(layers=layers)
+        self.plan = plan
+
+    @property
+    def owners(self) -> Sequence[SelfAttentionLayer]:
+        """The layers that have keys and values of their own."""
+        return [layer for layer in self.layers if isinstance(layer, SelfAttentionLayer)]
+
+    def reset(self) -> None:
+        """Forget the request. Nothing is cleared or allocated."""
+        Cache.reset(self)
+
+    def crop(self, tokens: int) -> None:
+        """Take tokens back: the last `-tokens` when negative, all but the first `tokens` when positive; 0 does nothing.
+
+        One integer per layer changes; nothing is copied.
+
+        Raises:
+            RollbackTooDeep: sliding layers have overwritten what the rest would need; nothing was changed.
+        """
+        length = self.get_seq_length()
+        removed = max(length - tokens, 0) if tokens > 0 else -tokens
+        written = [layer for layer in self.owners if layer.rows]
+        allowed = min((layer.max_rollback for layer in written), default=0)
+        if removed > length:
+            raise RollbackTooDeep(f"asked to take {removed} tokens back, the cache holds {length}")
+        if removed > allowed:
+            raise RollbackTooDeep(
+                f"asked to take {removed} of {length} tokens back, at most {allowed} can be: sliding layers keep "
+                f"{self.plan.capacity.max_draft + 1} tokens beyond their window: make the cache with a max_draft of at "
+                f"least {removed}"
+            )
+        for layer in written:
+            layer.crop(-removed)
+
+
+class FixedCapacityEncoderDecoderCache(RequestMixin, EncoderDecoderCache):
+    """Self- and cross-attention caches of all decoder layers, allocated once."""
+
+    def __init__(self, plan: CachePlan) -> None:
+        """Allocate `plan`'s buffers."""
+        owners = [(index, layer) for index, layer in enumerate(plan.layers) if layer is not None]
+        cross = [CrossAttentionLayer(index, layer, plan.capacity, self.reset) for index, layer in owners]
+        super().__init__(FixedCapacityCache(plan), Cache(layers=cross))
+        self.plan = plan
+
+    def reset(self) -> None:
+        """Forget the request, the encoder's keys and values included. Nothing is cleared or allocated."""
+        EncoderDecoderCache.reset(self)
+
+    def check_dynamic_cache(self, method: str) -> None:
+        """Transformers asks this before it takes back, repeats or selects: all of that works here."""
