@@ -104,30 +104,30 @@ def whisper() -> PretrainedConfig:
 
 def llama() -> PretrainedConfig:
     """Llama: untied head."""
-    return LlamaConfig(**_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=False)
+    return LlamaConfig(**DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=False)
 
 
 def qwen2() -> PretrainedConfig:
     """Qwen2: biases on query, key and value."""
-    return Qwen2Config(**_DECODER_SHAPE, num_hidden_layers=2, tie_word_embeddings=True)
+    return Qwen2Config(**DECODER_SHAPE, num_hidden_layers=2, tie_word_embeddings=True)
 
 
 def qwen3() -> PretrainedConfig:
     """Qwen3: query and key are normalised per head."""
-    return Qwen3Config(**_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=True)
+    return Qwen3Config(**DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=True)
 
 
 def mistral() -> PretrainedConfig:
     """Mistral: every layer slides."""
     return MistralConfig(
-        **_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, sliding_window=WINDOW, tie_word_embeddings=False
+        **DECODER_SHAPE, num_hidden_layers=2, head_dim=12, sliding_window=WINDOW, tie_word_embeddings=False
     )
 
 
 def gemma2() -> PretrainedConfig:
     """Gemma 2: alternate sliding and full layers, soft caps on scores and logits."""
     return Gemma2Config(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=4,
         head_dim=12,
         query_pre_attn_scalar=10,
@@ -141,7 +141,7 @@ def gemma2() -> PretrainedConfig:
 def gemma3() -> PretrainedConfig:
     """Gemma 3 text: sliding and full layers in uneven order, one rope base per type."""
     return Gemma3TextConfig(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=4,
         head_dim=12,
         query_pre_attn_scalar=10,
@@ -192,7 +192,7 @@ _BART_SHAPE = {
     "forced_eos_token_id": None,
 }
 
-_DECODER_SHAPE = {
+DECODER_SHAPE = {
     "vocab_size": VOCAB,
     "hidden_size": HIDDEN,
     "intermediate_size": 48,

@@ -26,9 +26,10 @@ from transformers import (
     WhisperFeatureExtractor,
 )
 
-from tests.support import tiny_configs
+from tests.support import tiny_configs, tiny_decoders
 
 Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
+SCORE_MATRICES = ("q", "k", "q_proj", "k_proj", "c_attn", "qkv_proj", "query_key_value")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,31 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("gemma2", decoder, tiny_configs.gemma2, 0.1, 0.4, 0.5, 1),
         TinyCase("gemma3", decoder, tiny_configs.gemma3, 0.1, 0.4, 0.25, 2),
         TinyCase("gpt2", decoder, tiny_configs.gpt2, 0.3, 0.4, 0.4, 2),
+        TinyCase("gemma", decoder, tiny_decoders.gemma, 0.1, 0.4, 0.4, 1),
+        TinyCase("ministral", decoder, tiny_decoders.ministral, 0.4, 0.4, 0.25, 1),
+        TinyCase("ministral3", decoder, tiny_decoders.ministral3, 0.4, 0.4, 0.25, 2),
+        TinyCase("phi", decoder, tiny_decoders.phi, 0.4, 0.4, 0.25, 2),
+        TinyCase("phi3", decoder, tiny_decoders.phi3, 0.4, 0.4, 0.25, 0),
+        TinyCase("smollm3", decoder, tiny_decoders.smollm3, 0.4, 0.4, 0.25, 3),
+        TinyCase("olmo", decoder, tiny_decoders.olmo, 0.4, 0.4, 0.25, 1),
+        TinyCase("olmo2", decoder, tiny_decoders.olmo2, 0.4, 0.4, 0.25, 0),
+        TinyCase("olmo3", decoder, tiny_decoders.olmo3, 0.4, 0.4, 0.25, 2),
+        TinyCase("granite", decoder, tiny_decoders.granite, 0.4, 0.4, 0.25, 2),
+        TinyCase("gpt_neox", decoder, tiny_decoders.gpt_neox, 0.4, 0.4, 0.25, 2),
+        TinyCase("cohere", decoder, tiny_decoders.cohere, 0.4, 0.4, 0.25, 0),
+        TinyCase("cohere2", decoder, tiny_decoders.cohere2, 0.4, 0.4, 0.4, 0),
+        TinyCase("stablelm", decoder, tiny_decoders.stablelm, 0.4, 0.4, 0.25, 0),
+        TinyCase("exaone4", decoder, tiny_decoders.exaone4, 0.4, 0.4, 0.25, 3),
+        TinyCase("glm", decoder, tiny_decoders.glm, 0.4, 0.4, 0.25, 3),
+        TinyCase("glm4", decoder, tiny_decoders.glm4, 0.4, 0.4, 0.25, 0),
+        TinyCase("helium", decoder, tiny_decoders.helium, 0.4, 0.4, 0.25, 1),
+        TinyCase("starcoder2", decoder, tiny_decoders.starcoder2, 0.4, 0.4, 0.25, 1),
+        TinyCase("nemotron", decoder, tiny_decoders.nemotron, 0.4, 0.25, 0.25, 0),
+        TinyCase("ernie4_5", decoder, tiny_decoders.ernie4_5, 0.4, 0.4, 0.4, 2),
+        TinyCase("hunyuan", decoder, tiny_decoders.hunyuan, 0.4, 0.4, 0.25, 0),
+        TinyCase("seed_oss", decoder, tiny_decoders.seed_oss, 0.4, 0.4, 0.25, 2),
+        TinyCase("arcee", decoder, tiny_decoders.arcee, 0.4, 0.4, 0.25, 2),
+        TinyCase("apertus", decoder, tiny_decoders.apertus, 0.4, 0.4, 0.25, 1),
     )
     return {case.name: case for case in cases}
 
@@ -140,7 +166,7 @@ def _fill(model: PreTrainedModel, case: TinyCase) -> None:
         elif id(parameter) in embeddings:
             parameter.copy_(noise * case.embedding_std)
         else:
-            is_score = name.split(".")[-2] in {"q", "k", "q_proj", "k_proj", "c_attn"}
+            is_score = name.split(".")[-2] in SCORE_MATRICES
             parameter.copy_(noise * (case.score_std if is_score else case.weight_std))
     for name, buffer in model.named_buffers():
         if name.endswith("final_logits_bias"):

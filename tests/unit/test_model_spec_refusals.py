@@ -70,6 +70,28 @@ def test_attention_sinks_are_named() -> None:
     assert "mixture of experts is not supported" in faults
 
 
+@pytest.mark.parametrize(
+    ("model_type", "fact"),
+    [
+        ("falcon", "asks no registered attention function"),
+        ("gpt_neo", "asks no registered attention function"),
+        ("bloom", "asks no registered attention function"),
+        ("mpt", "asks no registered attention function"),
+        ("prophetnet", "n-gram attention"),
+        ("t5gemma2", "the decoder's and the encoder's keys together"),
+    ],
+)
+def test_types_whose_attention_is_another_are_refused_with_the_fact(model_type: str, fact: str) -> None:
+    assert fact in faults_of(AutoConfig.for_model(model_type))[0]
+
+
+def test_phi_3_with_frequencies_for_long_texts_is_refused() -> None:
+    factors = [1.0] * 48
+    rope = {"rope_type": "longrope", "short_factor": factors, "long_factor": factors}
+    (fault,) = faults_of(AutoConfig.for_model("phi3", num_hidden_layers=1, rope_parameters=rope))
+    assert fault.startswith("rope type longrope is not supported")
+
+
 def test_a_model_with_images_is_refused_and_its_text_part_named() -> None:
     faults = faults_of(AutoConfig.for_model("gemma3"))
     assert "gemma3_text" in faults[0]
