@@ -94,9 +94,7 @@ class CapacityPlan:
     weights: WeightSizes
 
     @classmethod
-    def build(
-        cls, spec: ModelSpec, recipe: ResolvedRecipe, *, max_memory_bytes: int | None = None
-    ) -> CapacityPlan:
+    def build(cls, spec: ModelSpec, recipe: ResolvedRecipe, *, max_memory_bytes: int | None = None) -> CapacityPlan:
         """Plan an export; nothing is allocated.
 
         Raises:
@@ -109,7 +107,7 @@ class CapacityPlan:
             kind=spec.kind,
             recipe=recipe,
             vocab_size=spec.vocab_size,
-            encoder_width=None if spec.encoder is None else spec.hidden_size,
+            encoder_width=None if spec.encoder is None else spec.encoder.width,
             position_limit=spec.max_positions,
             source_shape=None if spec.encoder is None else spec.encoder.source_shape,
             self_caches=tuple(_self_cache(layer, recipe, max_step) for layer in owners),
@@ -214,7 +212,7 @@ def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
     return PlannedCache(
         layer=layer.index,
         geometry=geometry,
-        kv_heads=layer.query_heads,
+        kv_heads=layer.kv_heads,
         key_dim=layer.key_dim,
         value_dim=layer.value_dim,
         dtype=cache_type(recipe),
@@ -226,6 +224,4 @@ def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
 
 def _cache_of(spec: ModelSpec) -> tuple[int, ...]:
     index = {layer.index: position for position, layer in enumerate(spec.cache_owners)}
-    return tuple(
-        index[layer.index if layer.shares_kv_with is None else layer.shares_kv_with] for layer in spec.layers
-    )
+    return tuple(index[layer.index if layer.shares_kv_with is None else layer.shares_kv_with] for layer in spec.layers)

@@ -35,30 +35,30 @@ SLIDING, FULL = "sliding_attention", "full_attention"
 
 def t5() -> PretrainedConfig:
     """Original T5: ReLU, decoder outputs scaled by ``d_model ** -0.5``."""
-    return T5Config(**_T5_SHAPE, feed_forward_proj="relu", decoder_start_token_id=0)
+    return T5Config(**T5_SHAPE, feed_forward_proj="relu", decoder_start_token_id=0)
 
 
 def flan_t5() -> PretrainedConfig:
     """T5 1.1 and Flan-T5: gated GELU, decoder outputs not scaled."""
     return T5Config(
-        **_T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0
+        **T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0
     )
 
 
 def mt5() -> PretrainedConfig:
     """mT5: gated GELU."""
-    return MT5Config(**_T5_SHAPE, feed_forward_proj="gated-gelu", decoder_start_token_id=0)
+    return MT5Config(**T5_SHAPE, feed_forward_proj="gated-gelu", decoder_start_token_id=0)
 
 
 def bart() -> PretrainedConfig:
     """BART: learned positions with an offset of two, post-norm, starts with EOS."""
-    return BartConfig(**_BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
+    return BartConfig(**BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
 
 
 def mbart() -> PretrainedConfig:
     """mBART: pre-norm, scaled embeddings, starts with a language token."""
     return MBartConfig(
-        **_BART_SHAPE,
+        **BART_SHAPE,
         scale_embedding=True,
         pad_token_id=1,
         bos_token_id=0,
@@ -70,7 +70,7 @@ def mbart() -> PretrainedConfig:
 def marian() -> PretrainedConfig:
     """Marian: static sinusoidal positions, scaled embeddings, starts with the padding token."""
     return MarianConfig(
-        **_BART_SHAPE,
+        **BART_SHAPE,
         scale_embedding=True,
         activation_function="swish",
         pad_token_id=VOCAB - 1,
@@ -165,7 +165,7 @@ def gpt2() -> PretrainedConfig:
     )
 
 
-_T5_SHAPE = {
+T5_SHAPE = {
     "vocab_size": VOCAB,
     "d_model": HIDDEN,
     "d_kv": 12,
@@ -179,7 +179,7 @@ _T5_SHAPE = {
     "eos_token_id": 1,
 }
 
-_BART_SHAPE = {
+BART_SHAPE = {
     "vocab_size": VOCAB,
     "d_model": HIDDEN,
     "encoder_layers": 3,

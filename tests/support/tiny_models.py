@@ -26,7 +26,7 @@ from transformers import (
     WhisperFeatureExtractor,
 )
 
-from tests.support import tiny_configs, tiny_decoders
+from tests.support import tiny_configs, tiny_decoders, tiny_experts, tiny_seq2seq
 
 Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
 SCORE_MATRICES = ("q", "k", "q_proj", "k_proj", "c_attn", "qkv_proj", "query_key_value")
@@ -62,6 +62,12 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("bart", text, tiny_configs.bart, 0.2, 0.4, 0.15, 3),
         TinyCase("mbart", text, tiny_configs.mbart, 0.2, 0.4, 0.8, 0),
         TinyCase("marian", text, tiny_configs.marian, 0.2, 0.4, 0.22, 3),
+        TinyCase("pegasus", text, tiny_seq2seq.pegasus, 0.3, 0.4, 1.0, 4),
+        TinyCase("umt5", text, tiny_seq2seq.umt5, 0.4, 0.125, 0.4, 1),
+        TinyCase("m2m_100", text, tiny_seq2seq.m2m_100, 0.2, 0.4, 0.8, 4),
+        TinyCase("blenderbot", text, tiny_seq2seq.blenderbot, 0.2, 0.25, 0.8, 0),
+        TinyCase("blenderbot_small", text, tiny_seq2seq.blenderbot_small, 0.2, 0.4, 0.25, 0),
+        TinyCase("t5gemma", text, tiny_seq2seq.t5gemma, 0.1, 0.4, 0.15, 5),
         TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
         TinyCase("qwen2", decoder, tiny_configs.qwen2, 0.3, 0.4, 0.4, 0),
@@ -95,6 +101,11 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("seed_oss", decoder, tiny_decoders.seed_oss, 0.4, 0.4, 0.25, 2),
         TinyCase("arcee", decoder, tiny_decoders.arcee, 0.4, 0.4, 0.25, 2),
         TinyCase("apertus", decoder, tiny_decoders.apertus, 0.4, 0.4, 0.25, 1),
+        TinyCase("mixtral", decoder, tiny_experts.mixtral, 0.4, 0.4, 0.25, 0),
+        TinyCase("qwen2_moe", decoder, tiny_experts.qwen2_moe, 0.4, 0.4, 0.25, 0),
+        TinyCase("qwen3_moe", decoder, tiny_experts.qwen3_moe, 0.4, 0.4, 0.25, 1),
+        TinyCase("olmoe", decoder, tiny_experts.olmoe, 0.4, 0.4, 0.25, 1),
+        TinyCase("gpt_oss", decoder, tiny_experts.gpt_oss, 0.4, 0.4, 0.4, 1),
     )
     return {case.name: case for case in cases}
 
@@ -159,7 +170,9 @@ def _fill(model: PreTrainedModel, case: TinyCase) -> None:
         if _is_sinusoid(model, name):
             continue
         noise = torch.randn(parameter.shape, generator=_generator(f"{case.name}.{name}", case.seed))
-        if parameter.dim() == 1:
+        if name.endswith((".sinks", "router.bias")):  # transformers draws them
+            parameter.copy_(noise)
+        elif parameter.dim() == 1:
             parameter.add_(0.1 * noise)
         elif "relative_attention_bias" in name:
             parameter.copy_(noise)
