@@ -1,4 +1,4 @@
-"""Text encoder-decoders: the T5 and BART families."""
+"""Text encoder-decoders: the T5 and BART families, and T5Gemma."""
 
 from __future__ import annotations
 

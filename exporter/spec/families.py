@@ -113,6 +113,8 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "gpt_neo": _OWN_ATTENTION,
     "bloom": _OWN_ATTENTION,
     "mpt": _OWN_ATTENTION,
+    "moonshine": "a waveform of any length, normalised over all of it; speech programs take sound of one length",
+    "speech_to_text": "as many encoder positions as sound has; speech programs take sound of one length",
     "prophetnet": "n-gram attention over several streams, in code of its own",
     "t5gemma2": "one attention over the decoder's and the encoder's keys together",
     "llama4": "chunked attention",

@@ -66,7 +66,7 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("umt5", text, tiny_seq2seq.umt5, 0.4, 0.125, 0.4, 1),
         TinyCase("m2m_100", text, tiny_seq2seq.m2m_100, 0.2, 0.4, 0.8, 4),
         TinyCase("blenderbot", text, tiny_seq2seq.blenderbot, 0.2, 0.25, 0.8, 0),
-        TinyCase("blenderbot_small", text, tiny_seq2seq.blenderbot_small, 0.2, 0.4, 0.25, 0),
+        TinyCase("blenderbot_small", text, tiny_seq2seq.blenderbot_small, 0.6, 0.4, 0.3, 1),
         TinyCase("t5gemma", text, tiny_seq2seq.t5gemma, 0.1, 0.4, 0.15, 5),
         TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),

@@ -41,7 +41,8 @@ def blenderbot() -> PretrainedConfig:
 
 def blenderbot_small() -> PretrainedConfig:
     """Blenderbot small: learned positions without an offset, post-norm."""
-    return BlenderbotSmallConfig(**BART_SHAPE, **SPECIAL)
+    special = SPECIAL | {"eos_token_id": VOCAB - 2, "decoder_start_token_id": VOCAB - 1}
+    return BlenderbotSmallConfig(**BART_SHAPE, **special)
 
 
 def t5gemma() -> PretrainedConfig:
