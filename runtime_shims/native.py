@@ -108,6 +108,7 @@ class _Options(ctypes.Structure):
         ("window", ctypes.POINTER(ctypes.c_int64)),
         ("scale", ctypes.c_double),
         ("softcap", ctypes.POINTER(ctypes.c_double)),
+        ("sinks", ctypes.POINTER(_TensorView)),
     )
 
 
@@ -120,6 +121,7 @@ class _Settings:
     bias_table: Tensor | None = None
     bias_origin: int = 0
     window: int | None = None
+    sinks: Tensor | None = None
 
 
 _CACHE_TYPES = {"float32": 0, "float16": 1, "int8": 2}
@@ -153,7 +155,8 @@ def _bind(function: str, floats: list[Tensor], caches: list[Tensor], indices: li
         table = None if settings.bias_table is None else ctypes.pointer(_view(settings.bias_table, "float32"))
         window = None if settings.window is None else ctypes.pointer(ctypes.c_int64(settings.window))
         softcap = None if settings.softcap is None else ctypes.pointer(ctypes.c_double(settings.softcap))
-        options = _Options(table, settings.bias_origin, window, settings.scale, softcap)
+        sinks = None if settings.sinks is None else ctypes.pointer(_view(settings.sinks, "float32"))
+        options = _Options(table, settings.bias_origin, window, settings.scale, softcap, sinks)
         arguments.append(ctypes.byref(options))
     kernel = getattr(library, f"fixed_capacity_{function}")
 
@@ -176,9 +179,9 @@ def _attention_output(query: Tensor, values: Tensor, tail: int = 0) -> Tensor:
 def bind_cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
                           positions: Tensor, step_lengths: Tensor, bias_table: Tensor | None,
                           bias_origin: int, window: int | None, scale: float,
-                          softcap: float | None) -> Callable[[], Tensor]:
+                          softcap: float | None, sinks: Tensor | None = None) -> Callable[[], Tensor]:
     """`cached_attention` on these tensors, to be called repeatedly without converting them each time."""
-    settings = _Settings(scale, softcap, bias_table, bias_origin, window)
+    settings = _Settings(scale, softcap, bias_table, bias_origin, window, sinks)
     caches, indices = [key_cache, value_cache], [positions, step_lengths]
     out = _attention_output(query, value)
     return _bind("cached_attention", [query, key, value], caches, indices, out, settings)
@@ -186,17 +189,17 @@ def bind_cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: 
 
 def cached_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
                      positions: Tensor, step_lengths: Tensor, bias_table: Tensor | None, bias_origin: int,
-                     window: int | None, scale: float, softcap: float | None) -> Tensor:
+                     window: int | None, scale: float, softcap: float | None,
+                     sinks: Tensor | None = None) -> Tensor:
     """`fixed_capacity::cached_attention`: writes the step into the caches and attends.
 
     query `[b, H, T, D]`, key `[b, K, T, D]`, value `[b, K, T, Dv]`, caches `[B, K, S, D]` and
     `[B, K, S, Dv]`, float32 or float16, or int8 with 4 bytes of scale behind each position, positions and
-    step_lengths int64 `[b]`; returns float32
-    `[b, T, H, Dv]`. Raises ValueError when refused.
+    step_lengths int64 `[b]`, sinks float32 `[H]`; returns float32 `[b, T, H, Dv]`. Raises ValueError when refused.
     """
     return bind_cached_attention(
         query, key, value, key_cache, value_cache, positions, step_lengths, bias_table, bias_origin, window,
-        scale, softcap,
+        scale, softcap, sinks,
     )()
 
 

@@ -19,7 +19,6 @@ from .cache_layer import CacheLayer
 
 ATTENTION_NAME = "fixed_capacity"
 BINDING_ATTRIBUTE = "fixed_capacity_binding"
-_PASSED_BUT_UNSUPPORTED = ("s_aux",)  # attention sinks
 
 Role = Literal["self", "shared", "cross", "encoder"]
 """`shared`: self-attention over keys and values that another layer has written."""
@@ -68,13 +67,19 @@ class BiasTable:
 
 @dataclass(frozen=True)
 class Attend:
-    """What one attention call needs besides its tensors. `own_window` stands in for the layer's."""
+    """What one attention call needs besides its tensors.
+
+    Attributes:
+        sinks: `[H]`; they come with decoder self-attention alone.
+        own_window: stands in for the layer's.
+    """
 
     step: StepContext
     layer: CacheLayer | None
     bias: BiasTable | None
     scale: float
     softcap: float | None
+    sinks: Tensor | None = None
     own_window: int | None = None
 
     @property
@@ -122,16 +127,19 @@ def attention(
     attention_mask: Tensor | None = None,
     scaling: float | None = None,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **kwargs,
 ) -> tuple[Tensor, None]:
-    """The registered attention function: query `[b, H, T, D]`, key/value `[b, K, T, D]` -> `[b, T, H, Dv]`."""
-    unsupported = [name for name in _PASSED_BUT_UNSUPPORTED if kwargs.get(name) is not None]
-    if unsupported:
-        raise ValueError(f"{type(module).__name__} passes {', '.join(unsupported)}, which is not supported")
+    """The registered attention function: query `[b, H, T, D]`, key/value `[b, K, T, D]` -> `[b, T, H, Dv]`.
+
+    `s_aux` are attention sinks `[H]`.
+    """
     binding: AttentionBinding = getattr(module, BINDING_ATTRIBUTE)
+    if s_aux is not None and binding.role != "self":
+        raise ValueError(f"{type(module).__name__} has attention sinks, which only decoder self-attention may have")
     step, spelling = binding.step, binding.spelling
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
-    call = Attend(step, binding.layer, binding.bias, scale, softcap, binding.own_window)
+    call = Attend(step, binding.layer, binding.bias, scale, softcap, s_aux, binding.own_window)
     if binding.role == "encoder":
         return spelling.encoder_attention(call, query, key, value), None
     if step.encoding:

@@ -27,9 +27,11 @@ def attend(
     scale: float,
     softcap: float | None = None,
     bias_BHTS: Tensor | None = None,
+    sinks_H: Tensor | None = None,
 ) -> Tensor:
     """Masked softmax attention in fp32 with grouped heads; a query that sees nothing yields exactly 0.
 
+    A sink is a score that takes its part of the weights and has no value (arXiv:2309.17453, learned as in GPT-OSS).
     Returns `[b, T, H, D]`, the layout that the output projection reads.
     """
     groups = query_BHTD.shape[1] // keys_BKSD.shape[1]
@@ -42,7 +44,9 @@ def attend(
         scores = scores + bias_BHTS
     visible = visible_BTS[:, None]
     scores = scores.masked_fill(~visible, torch.finfo(torch.float32).min / 2)
-    weights = torch.softmax(scores, dim=-1).masked_fill(~visible, 0.0)
+    if sinks_H is not None:
+        scores = torch.cat((scores, sinks_H[:, None, None].float().expand(*scores.shape[:3], 1)), dim=-1)
+    weights = torch.softmax(scores, dim=-1)[..., : visible.shape[-1]].masked_fill(~visible, 0.0)
     values_BHSD = values_BHSD.masked_fill(~visible.any(dim=2)[..., None], 0.0)  # stale slots may hold anything
     return (weights @ values_BHSD).transpose(1, 2).to(query_BHTD.dtype).contiguous()
 
@@ -84,12 +88,13 @@ def cached_attention(
     window: int | None,
     scale: float,
     softcap: float | None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Write a step into the ring and attend over it (eager reference; mutates the caches).
 
     query `[b, H, T, D]`, key/value `[b, K, T, D]`, caches `[B, K, S, D]`, positions/step_lengths int64 `[b]`.
     Row i writes tokens `t < step_lengths[i]` at slot `(positions[i] + t) mod S` and its query at position q sees
-    positions p with `0 <= p <= q` and `q - p < window`. Caches may be float16 or int8
+    positions p with `0 <= p <= q` and `q - p < window`. sinks is `[H]`. Caches may be float16 or int8
     (`stored_states.py`); arithmetic is in fp32. Raises ValueError when the step does not fit.
     """
     _check_step(query, key_cache, positions, step_lengths)
@@ -101,7 +106,7 @@ def cached_attention(
         key_cache[row, :, slot_index] = as_stored(key[row, :, :count], key_cache.dtype)
         value_cache[row, :, slot_index] = as_stored(value[row, :, :count], value_cache.dtype)
     caches, steps = (key_cache, value_cache), (positions, step_lengths)
-    return shared_attention(query, *caches, *steps, bias_table, bias_origin, window, scale, softcap)
+    return shared_attention(query, *caches, *steps, bias_table, bias_origin, window, scale, softcap, sinks)
 
 
 def shared_attention(
@@ -115,6 +120,7 @@ def shared_attention(
     window: int | None,
     scale: float,
     softcap: float | None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Attend as `cached_attention` does after its write, over a ring that another layer has written."""
     _check_step(query, key_cache, positions, step_lengths)
@@ -129,7 +135,7 @@ def shared_attention(
     visible_BTS = visible_BTS & (steps_T < step_lengths[:, None])[:, :, None]
     bias = None if bias_table is None else bias_from_table(bias_table, distances_BTS, bias_origin)
     keys, values = as_floats(key_cache[:batch]), as_floats(value_cache[:batch])
-    return attend(query, keys, values, visible_BTS, scale, softcap, bias)
+    return attend(query, keys, values, visible_BTS, scale, softcap, bias, sinks)
 
 
 def cross_attention(
@@ -190,7 +196,8 @@ def _meta_btHd(query: Tensor, value: Tensor) -> Tensor:
 _OPERATORS = {
     "cached_attention": Operator(
         "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor positions, "
-        "Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, float? softcap",
+        "Tensor step_lengths, Tensor? bias_table, int bias_origin, int? window, float scale, float? softcap, "
+        "Tensor? sinks=None",
         cached_attention,
         lambda query, key, value, *rest: _meta_btHd(query, value),
     ),

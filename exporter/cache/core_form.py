@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .attention_binding import Attend
 from .cache_layer import CacheLayer
 
 MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
@@ -47,7 +48,12 @@ def flat_write(slots_bT: Tensor, written_bT: Tensor, kv_heads: int, slots: int) 
 
 
 def attend(
-    query_BHTD: Tensor, keys: Tensor, values: Tensor, bias: Tensor, softcap: float | None, kv_heads: int
+    query_BHTD: Tensor,
+    states: tuple[Tensor, Tensor],
+    bias: Tensor,
+    softcap: float | None,
+    kv_heads: int,
+    sinks_H: Tensor | None = None,
 ) -> Tensor:
     """Attention of scaled queries over keys/values `[B * K, S, D]` -> `[B, T, H, D]`.
 
@@ -55,16 +61,26 @@ def attend(
     `fold_groups` leaves it, `[B * K, G * T, S]`. Scores are computed as keys x query, so that a cache is read in its
     own layout and never transposed.
     """
-    heads, step_tokens = query_BHTD.shape[1:3]
+    (heads, step_tokens), (keys, values) = query_BHTD.shape[1:3], states
     folded_query = fold_groups(query_BHTD.contiguous(), kv_heads)
     scores = torch.bmm(keys, folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if heads == kv_heads:
-        weights = torch.softmax(scores.unflatten(0, (-1, heads)) + bias, dim=-1).flatten(0, 1)
+        weights = softmax(scores.unflatten(0, (-1, heads)) + bias, sinks_H, query_BHTD, kv_heads).flatten(0, 1)
     else:
-        weights = torch.softmax(scores + bias, dim=-1)
+        weights = softmax(scores + bias, sinks_H, query_BHTD, kv_heads)
     return unfold_groups(torch.bmm(weights, values), kv_heads, heads, step_tokens).transpose(1, 2).contiguous()
+
+
+def softmax(scores: Tensor, sinks_H: Tensor | None, query_BHTD: Tensor, kv_heads: int) -> Tensor:
+    """Weights of masked scores `[B, H, T, S]`, or with groups `[B * K, G * T, S]`; sinks are one score more."""
+    if sinks_H is None:
+        return torch.softmax(scores, dim=-1)
+    rows, heads, step_tokens, _ = query_BHTD.shape
+    sinks = sinks_H[None, :, None, None].expand(rows, heads, step_tokens, 1).contiguous()
+    sinks = sinks if heads == kv_heads else fold_groups(sinks, kv_heads)
+    return torch.softmax(torch.cat((scores, sinks), dim=-1), dim=-1)[..., : scores.shape[-1]].contiguous()
 
 
 def fold_groups(tensor_BHTX: Tensor, kv_heads: int) -> Tensor:
@@ -95,13 +111,11 @@ def fold_mask(mask: Tensor, kv_heads: int, query_BHTD: Tensor) -> Tensor:
     return fold_groups(mask.expand(-1, heads, step_tokens, -1).contiguous(), kv_heads)
 
 
-def attend_cache(
-    query_bHTD: Tensor, layer: CacheLayer, bias: Tensor, scale: float, softcap: float | None
-) -> Tensor:
+def attend_cache(query_bHTD: Tensor, layer: CacheLayer, bias: Tensor, call: Attend) -> Tensor:
     """`attend` for live rows over the whole of a flat cache -> `[b, T, H, D]`."""
-    query_BHTD = repeat_last_row(query_bHTD * scale, layer.rows)
-    keys, values = layer.views_NSD()
-    return attend(query_BHTD, keys, values, bias, softcap, layer.kv_heads)[: query_bHTD.shape[0]]
+    query_BHTD = repeat_last_row(query_bHTD * call.scale, layer.rows)
+    out = attend(query_BHTD, layer.views_NSD(), bias, call.softcap, layer.kv_heads, call.sinks)
+    return out[: query_bHTD.shape[0]]
 
 
 def repeat_last_row(tensor: Tensor, rows: int) -> Tensor:

@@ -104,7 +104,7 @@ class OnnxSpelling:
         if live is None:
             out = attend(query, *states, mask, call.softcap)
         else:
-            out = self.ops.attend_live(query, *states, mask, live.slots, live.are_few, call.softcap)
+            out = self.ops.attend_live(query, *states, mask, live.slots, live.are_few, call.softcap, call.sinks)
         if heads != kv_heads:
             out = out.unflatten(2, (-1, step_tokens)).flatten(1, 2)
         return out.transpose(1, 2).contiguous()

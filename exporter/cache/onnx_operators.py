@@ -34,7 +34,14 @@ def scatter_slots(cache_bKSD: Tensor, update_bKTD: Tensor, first_b: Tensor) -> T
     return torch.scatter(cache_bKSD, 2, index, update_bKTD)
 
 
-def attend(query_bKMD: Tensor, keys_bKSD: Tensor, values_bKSD: Tensor, mask: Tensor, softcap: float | None) -> Tensor:
+def attend(
+    query_bKMD: Tensor,
+    keys_bKSD: Tensor,
+    values_bKSD: Tensor,
+    mask: Tensor,
+    softcap: float | None,
+    sinks_H: Tensor | None = None,
+) -> Tensor:
     """Attention of scaled queries -> `[b, K, M, Dv]`.
 
     mask is float `[b or 1, K or 1, T or 1, S]`, or with groups `[b or 1, K or 1, G or 1, T, S]`. The queries of a group
@@ -45,9 +52,17 @@ def attend(query_bKMD: Tensor, keys_bKSD: Tensor, values_bKSD: Tensor, mask: Ten
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if mask.dim() == 4:
-        return torch.softmax(scores + mask, dim=-1).to(values_bKSD.dtype) @ values_bKSD
-    weights = torch.softmax(scores.unflatten(2, (-1, mask.shape[3])) + mask, dim=-1).to(values_bKSD.dtype)
+        return softmax(scores + mask, sinks_H).to(values_bKSD.dtype) @ values_bKSD
+    weights = softmax(scores.unflatten(2, (-1, mask.shape[3])) + mask, sinks_H).to(values_bKSD.dtype)
     return weights.flatten(2, 3) @ values_bKSD
+
+
+def softmax(scores: Tensor, sinks_H: Tensor | None) -> Tensor:
+    """Weights of masked scores `[b, K, T, S]` or, with groups, `[b, K, G, T, S]`; sinks are one score more."""
+    if sinks_H is None:
+        return torch.softmax(scores, dim=-1)
+    sinks = sinks_H.view(*scores.shape[1:-2], 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat((scores, sinks), dim=-1), dim=-1)[..., :-1]
 
 
 def attend_live(
@@ -58,10 +73,11 @@ def attend_live(
     live_1: Tensor,
     few: Tensor,
     softcap: float | None,
+    sinks_H: Tensor | None,
 ) -> Tensor:
     """`attend`, of which `live` says how many slots may be visible, and `few` whether to read those alone."""
     count = int(live_1) if few else keys_bKSD.shape[2]
-    return attend(query_bKMD, keys_bKSD[:, :, :count], values_bKSD[:, :, :count], mask[..., :count], softcap)
+    return attend(query_bKMD, keys_bKSD[:, :, :count], values_bKSD[:, :, :count], mask[..., :count], softcap, sinks_H)
 
 
 def _read_meta(cache_bKSD: Tensor, slots_bT: Tensor) -> Tensor:
@@ -81,7 +97,7 @@ _OPERATORS = {
     "read_slots": Operator("Tensor cache, Tensor slots", read_slots, _read_meta),
     "scatter_slots": Operator("Tensor cache, Tensor update, Tensor first", scatter_slots, _scatter_meta),
     "attend_live": Operator(
-        "Tensor query, Tensor keys, Tensor values, Tensor mask, Tensor live, Tensor few, float? softcap",
+        "Tensor query, Tensor keys, Tensor values, Tensor mask, Tensor live, Tensor few, float? softcap, Tensor? sinks",
         attend_live,
         _attend_meta,
     ),

@@ -42,6 +42,7 @@ class FusedSpelling:
             call.window,
             call.scale,
             call.softcap,
+            call.sinks,
         )
 
     def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
@@ -101,7 +102,7 @@ class CoreSpelling:
         layer, step = call.cache, call.step
         mask_key = ("mask", layer.slots, call.window, layer.kv_heads, query.shape[1], id(call.bias))
         mask = step.once(mask_key, lambda: self._self_mask(call, query))
-        out = core_form.attend_cache(query, layer, mask, call.scale, call.softcap)
+        out = core_form.attend_cache(query, layer, mask, call)
         return torch.where(self._written(call, query)[:, :, None, None], out, 0.0)
 
     def _written(self, call: Attend, query: Tensor) -> Tensor:
@@ -126,7 +127,7 @@ class CoreSpelling:
         layer, step = call.cache, call.step
         mask_key = ("cross", layer.kv_heads, query.shape[1])
         mask = step.once(mask_key, lambda: self._cross_mask(call, query))
-        out = core_form.attend_cache(query, layer, mask, call.scale, call.softcap)
+        out = core_form.attend_cache(query, layer, mask, call)
         return torch.where((step.enc_lengths > 0)[:, None, None, None], out, 0.0)
 
     def _cross_mask(self, call: Attend, query: Tensor) -> Tensor:
@@ -139,8 +140,8 @@ class CoreSpelling:
         inside_bE = step.once("inside", lambda: torch.arange(places) < step.enc_lengths[:, None])
         mask_key = ("encoder", key.shape[1], query.shape[1], id(call.bias))
         mask = step.once(mask_key, lambda: self._encoder_mask(call, inside_bE, query, key.shape[1]))
-        keys, values = (tensor.contiguous().flatten(0, 1) for tensor in (key, value))
-        out = core_form.attend(query * call.scale, keys, values, mask, call.softcap, key.shape[1])
+        states = (key.contiguous().flatten(0, 1), value.contiguous().flatten(0, 1))
+        out = core_form.attend(query * call.scale, states, mask, call.softcap, key.shape[1])
         return torch.where(inside_bE[:, :, None, None], out, 0.0)
 
     def _encoder_mask(self, call: Attend, inside_bE: Tensor, query: Tensor, kv_heads: int) -> Tensor:

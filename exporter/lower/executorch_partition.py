@@ -43,8 +43,16 @@ class LevelPartitioner(XnnpackPartitioner):
 
     def generate_partitions(self, program: ExportedProgram) -> list[Partition]:
         """Supported nodes grouped by level."""
-        supported = {node for group in self.get_matched_nodes_from_configs(program) for node in group}
+        matched = {node for group in self.get_matched_nodes_from_configs(program) for node in group}
+        supported = {node for node in matched if not reshapes_beyond_one_dynamic_size(node)}
         return [Partition(id=level, nodes=nodes) for level, nodes in by_level(program.graph, supported).items()]
+
+
+def reshapes_beyond_one_dynamic_size(node: Node) -> bool:
+    """`unsqueeze` to a shape of two sizes or more that vary: XNNPACK's rules take it, its serializer then fails."""
+    if "unsqueeze_copy" not in str(node.target):
+        return False
+    return sum(not isinstance(size, int) for size in node.meta["val"].shape) > 1
 
 
 def by_level(graph: Graph, supported: set[Node]) -> dict[int, list[Node]]:

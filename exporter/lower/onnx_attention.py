@@ -28,11 +28,14 @@ class Attended:
     mask: ir.Value
     is_grouped: bool
     softcap: float | None
+    sinks: ir.Value | None
 
 
-def attend_live(query: Any, keys: Any, values: Any, mask: Any, live: Any, few: Any, softcap: float | None) -> Any:
+def attend_live(
+    query: Any, keys: Any, values: Any, mask: Any, live: Any, few: Any, softcap: float | None, sinks: Any = None
+) -> Any:
     """The translation of `fixed_capacity::attend_live`."""
-    attended = Attended(query, keys, values, mask, len(mask.shape) == 5, softcap)
+    attended = Attended(query, keys, values, mask, len(mask.shape) == 5, softcap, sinks)
     return op.If(few, then_branch=_branch(attended, live), else_branch=_branch(attended, None))
 
 
@@ -68,12 +71,24 @@ def _attend(tape: Tape, attended: Attended) -> ir.Value:
         cap = tape.op("Constant", [], {"value": ir.tensor(attended.softcap, ir.DataType.FLOAT)})
         scores = tape.op("Mul", [tape.op("Tanh", [tape.op("Div", [scores, cap])]), cap])
     if not attended.is_grouped:
-        weights = tape.op("Softmax", [tape.op("Add", [scores, attended.mask])], {"axis": -1})
+        weights = _softmax(tape, tape.op("Add", [scores, attended.mask]), attended)
     else:
         together = tape.op("Shape", [scores])
         masked = tape.op("Add", [tape.op("Reshape", [scores, _apart(tape, scores, attended.mask)]), attended.mask])
-        weights = tape.op("Reshape", [tape.op("Softmax", [masked], {"axis": -1}), together])
+        weights = tape.op("Reshape", [_softmax(tape, masked, attended), together])
     return tape.op("MatMul", [_cast(tape, weights, attended, attended.query.dtype), attended.values])
+
+
+def _softmax(tape: Tape, scores: ir.Value, attended: Attended) -> ir.Value:
+    """Weights of masked scores `[b, K, T, n]` or `[b, K, G, T, n]`; sinks are one score more."""
+    if attended.sinks is None:
+        return tape.op("Softmax", [scores], {"axis": -1})
+    one = _integers(tape, 1)
+    per_head = tape.op("Concat", [tape.op("Shape", [scores], {"start": 1, "end": -2}), one, one], {"axis": 0})
+    shape = tape.op("Concat", [tape.op("Shape", [scores], {"end": -1}), one], {"axis": 0})
+    sinks = tape.op("Expand", [tape.op("Reshape", [attended.sinks, per_head]), shape])
+    weights = tape.op("Softmax", [tape.op("Concat", [scores, sinks], {"axis": -1})], {"axis": -1})
+    return tape.op("Slice", [weights, _integers(tape, 0), _integers(tape, -1), _integers(tape, -1)])
 
 
 def _cast(tape: Tape, value: ir.Value, attended: Attended, dtype: ir.DataType | None) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Decoder-only models: Llama, Qwen, Mistral, SmolLM, Gemma, GPT-2."""
+"""Decoder-only models, rotary or with a position table, dense or mixtures of experts."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from exporter.cache.attention_binding import positions_bT
+
 from .fixed_capacity_model import FixedCapacityModel
 
 
@@ -64,5 +66,13 @@ class Decode(nn.Module):
             decoder_input_ids=tokens,
             cache=encoder_decoder_cache(root, cross_is_written=True),
             use_cache=True,
+            **self.rotary_positions(tokens),
         )
         return out.logits.to(torch.float32)
+
+    def rotary_positions(self, tokens: Tensor) -> dict[str, Tensor]:
+        """The positions int64 `[b, t]` that a rotary decoder takes; others read them in a table or a bias."""
+        root = self.root
+        if not hasattr(root.model.get_decoder(), "rotary_emb"):
+            return {}
+        return {"decoder_position_ids": positions_bT(root.step, tokens.shape[1], root.plan.position_limit)}

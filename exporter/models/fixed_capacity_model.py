@@ -23,6 +23,7 @@ from exporter.cache.attention_binding import (
 from exporter.cache.cache_layer import CacheLayer
 from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
+from exporter.models.experts import use_static_experts
 from exporter.spec.capacity_plan import CapacityPlan
 from runtime_shims.contract.manifest import Attention
 
@@ -48,6 +49,7 @@ class FixedCapacityModel(nn.Module):
         drop_padding_idx(model)
         write_out_gelu_tanh(model)
         use_operator(model)
+        use_static_experts(model)
         model.get_output_embeddings().register_forward_pre_hook(self._keep_requested_rows)
 
     def _cache_layer(self, entry) -> CacheLayer:

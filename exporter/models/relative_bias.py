@@ -1,4 +1,4 @@
-"""T5's relative bias as a table over distances.
+"""What depends on the distance of query and key alone, as a table over distances: T5's bias, an encoder's window.
 
 The bias of a query at q for a key at k depends on q - k only, and every distance past `max_distance` falls into one
 bucket. The table is filled by the model's own bucket function, once, at export: the graph then holds a lookup, right
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from exporter.cache.attention_binding import BiasTable
+from exporter.cache.core_form import MASKED_SCORE
 
 
 class BiasHolder(nn.Module):
@@ -35,3 +36,14 @@ def bias_table(attention: nn.Module) -> BiasTable:
     key_behind = bias_HQK[:, reach - 1, :].flip(-1)  # q = reach - 1: distances 0..reach - 1
     table = torch.cat([key_ahead, key_behind[:, 1:]], dim=1)
     return BiasTable(BiasHolder(table.detach().clone().contiguous()), reach - 1)
+
+
+def window_table(window: int, heads: int) -> BiasTable:
+    """Table `[H, 2 * window + 3]` of an encoder's sliding window: what is further than `window` away is masked.
+
+    Both sides and the window itself are seen, as transformers' bidirectional masks have it (`|q - k| <= window`).
+    Its ends serve every larger distance.
+    """
+    table = torch.zeros(heads, 2 * window + 3)
+    table[:, [0, -1]] = MASKED_SCORE
+    return BiasTable(BiasHolder(table), window + 1)

@@ -1,4 +1,4 @@
-"""Text encoder-decoders: the T5 and BART families."""
+"""Text encoder-decoders: the T5 and BART families, and T5Gemma."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from runtime_shims.contract.manifest import Attention
 
 from .encoder_decoder import Decode, Encode
 from .fixed_capacity_model import FixedCapacityModel, PositionTable, attention_modules
-from .relative_bias import bias_table
+from .relative_bias import bias_table, window_table
+from .sinusoid_positions import SourceSinusoids, StepSinusoids, grows_its_table
 
-CROSS_ATTENTION_NAMES = ("EncDecAttention", "encoder_attn")
+CROSS_ATTENTION_NAMES = ("EncDecAttention", "encoder_attn", "cross_attn")
 
 
 def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> dict[str, nn.Module]:
@@ -25,15 +26,21 @@ def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> d
 
 
 def bind_encoder(root: FixedCapacityModel) -> None:
+    encoder = root.model.get_encoder()
+    if grows_its_table(getattr(encoder, "embed_positions", None)):
+        encoder.embed_positions = SourceSinusoids(encoder.embed_positions)
     bias: BiasTable | None = None
-    for _, module in attention_modules(root.model.get_encoder()):
+    windows: dict[int, BiasTable] = {}
+    for _, module in attention_modules(encoder):
         bias = own_bias(root, module, "encoder") or bias
-        root.bind_attention(module, "encoder", bias=bias)
+        root.bind_attention(module, "encoder", bias=bias or own_window(root, module, windows))
 
 
 def bind_decoder(root: FixedCapacityModel) -> None:
     decoder = root.model.get_decoder()
-    if hasattr(decoder, "embed_positions"):
+    if grows_its_table(getattr(decoder, "embed_positions", None)):
+        decoder.embed_positions = StepSinusoids(decoder.embed_positions, root.step)
+    elif hasattr(decoder, "embed_positions"):
         decoder.embed_positions = PositionTable(decoder.embed_positions, root.step)
     bias: BiasTable | None = None
     for name, module in attention_modules(decoder):
@@ -48,6 +55,19 @@ def own_bias(root: FixedCapacityModel, module: nn.Module, stack: str) -> BiasTab
     """The table of a module that has a bias of its own; T5's later layers reuse the first layer's."""
     if not getattr(module, "has_relative_attention_bias", False):
         return None
-    bias = bias_table(module)
-    root.bias_tables[f"{stack}_{len(root.bias_tables)}"] = bias.holder
+    return kept(root, bias_table(module), stack)
+
+
+def own_window(root: FixedCapacityModel, module: nn.Module, windows: dict[int, BiasTable]) -> BiasTable | None:
+    """The window of an encoder's sliding layer as a table, which layers share; None where it holds every source."""
+    window = getattr(module, "sliding_window", None)
+    if window is None or window >= (root.plan.max_enc or 0) - 1:
+        return None
+    if window not in windows:
+        windows[window] = kept(root, window_table(window, module.config.num_attention_heads), "window")
+    return windows[window]
+
+
+def kept(root: FixedCapacityModel, bias: BiasTable, name: str) -> BiasTable:
+    root.bias_tables[f"{name}_{len(root.bias_tables)}"] = bias.holder
     return bias

@@ -119,7 +119,7 @@ class CapacityPlan:
             kind=spec.kind,
             recipe=recipe,
             vocab_size=spec.vocab_size,
-            encoder_width=None if spec.encoder is None else spec.hidden_size,
+            encoder_width=None if spec.encoder is None else spec.encoder.width,
             position_limit=spec.max_positions,
             source_shape=None if spec.encoder is None else spec.encoder.source_shape,
             self_caches=tuple(
@@ -231,7 +231,7 @@ def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
         layer=layer.index,
         window=None,
         geometry=geometry,
-        kv_heads=layer.query_heads,
+        kv_heads=layer.kv_heads,
         key_dim=layer.key_dim,
         value_dim=layer.value_dim,
         dtype=cache_type(recipe),
@@ -243,6 +243,4 @@ def _cross_cache(layer: LayerSpec, recipe: ResolvedRecipe) -> PlannedCache:
 
 def _cache_of(spec: ModelSpec) -> tuple[int, ...]:
     index = {layer.index: position for position, layer in enumerate(spec.cache_owners)}
-    return tuple(
-        index[layer.index if layer.shares_kv_with is None else layer.shares_kv_with] for layer in spec.layers
-    )
+    return tuple(index[layer.index if layer.shares_kv_with is None else layer.shares_kv_with] for layer in spec.layers)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exporter.spec.families import FAMILIES, KNOWN_OBSTACLES, Family
+from exporter.spec.families import (
+    FAMILIES,
+    KNOWN_OBSTACLES,
+    Family,
+    decoder_config,
+    encoder_config,
+    nests_its_stacks,
+)
 from runtime_shims.contract.formatting import format_ranges
 
 if TYPE_CHECKING:
@@ -42,28 +50,27 @@ def _family_faults(config: PretrainedConfig, family: Family) -> list[str]:
     has_encoder = family.kind != "decoder_only"
     if bool(config.is_encoder_decoder) != has_encoder:
         faults.append(f"is_encoder_decoder is {config.is_encoder_decoder}, expected {has_encoder}")
+    owners = (encoder_config(config), decoder_config(config)) if nests_its_stacks(config) else (config,)
+    for owner, name in product(owners, dict.fromkeys(_needed_numbers(config, family))):
+        value = getattr(owner, name, None)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            faults.append(f"{name} is {value}, expected a positive whole number")
+    return faults
+
+
+def _needed_numbers(config: PretrainedConfig, family: Family) -> list[str]:
+    """Attributes of a config without which there is no plan."""
+    has_encoder = family.kind != "decoder_only"
     needed = ["vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"]
-    needed += [
-        name
-        for name in (
-            family.decoder_positions,
-            family.encoder_positions,
-            family.encoder_length,
-            family.decoder_layers,
-        )
-        if name is not None
-    ]
-    if has_encoder and family.encoder_length is None and not family.relative_bias:
+    places = (family.decoder_positions, family.encoder_positions, family.encoder_length, family.decoder_layers)
+    needed += [name for name in places if name is not None]
+    if has_encoder and family.encoder_length is None and not family.relative_bias and not nests_its_stacks(config):
         needed += ["decoder_layers", "decoder_attention_heads"]
     if family.kind == "speech_seq2seq":
         needed += ["num_mel_bins", "decoder_layers", "decoder_attention_heads"]
     if family.relative_bias:
         needed += ["d_kv", "relative_attention_num_buckets", "relative_attention_max_distance"]
-    for name in dict.fromkeys(needed):
-        value = getattr(config, name, None)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            faults.append(f"{name} is {value}, expected a positive whole number")
-    return faults
+    return needed
 
 
 def _modality_faults(config: PretrainedConfig) -> list[str]:
@@ -76,7 +83,7 @@ def _modality_faults(config: PretrainedConfig) -> list[str]:
 
 def _head_faults(config: PretrainedConfig) -> list[str]:
     """Query heads share key/value heads in groups of one size; soft caps divide by themselves."""
-    text_config = _text_config(config)
+    text_config = decoder_config(config)
     heads = getattr(text_config, "num_attention_heads", None)
     faults = [
         f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})"
@@ -92,7 +99,7 @@ def _head_faults(config: PretrainedConfig) -> list[str]:
 
 def _rope_faults(config: PretrainedConfig) -> list[str]:
     """Rotary parameters are one dict, or one dict per layer type."""
-    parameters = getattr(_text_config(config), "rope_parameters", None) or {}
+    parameters = getattr(decoder_config(config), "rope_parameters", None) or {}
     nested = [value for value in parameters.values() if isinstance(value, dict)]
     kinds = {str(entry.get("rope_type", "default")) for entry in nested or [parameters]}
     bases = {entry.get("rope_theta") for entry in nested or [parameters]}
@@ -109,7 +116,7 @@ def _rope_faults(config: PretrainedConfig) -> list[str]:
 def _layer_faults(config: PretrainedConfig) -> list[str]:
     from transformers.cache_utils import get_layer_types_and_kwargs
 
-    text_config = _text_config(config)
+    text_config = decoder_config(config)
     if not isinstance(getattr(text_config, "num_hidden_layers", None), int):
         return []
     types, arguments = get_layer_types_and_kwargs(text_config)
@@ -131,7 +138,7 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
 
 
 def _feature_faults(config: PretrainedConfig) -> list[str]:
-    text_config = _text_config(config)
+    text_config = decoder_config(config)
     faults = []
     if getattr(text_config, "use_bidirectional_attention", None) not in (None, False, "vision"):  # text is causal
         faults.append("bidirectional attention in the decoder is not supported")
@@ -139,7 +146,8 @@ def _feature_faults(config: PretrainedConfig) -> list[str]:
         faults.append("cross-attention without an encoder is not supported")
     if _count(text_config, "num_kv_shared_layers") and getattr(text_config, "kv_sharing_modes", None) is None:
         faults.append("it does not say which layers share keys and values")
-    if max(_count(text_config, "num_local_experts"), _count(text_config, "num_experts")) > 1:
+    family = FAMILIES.get(config.model_type)
+    if has_experts(text_config) and not (family is not None and family.experts):
         faults.append("mixture of experts is not supported")
     return faults
 
@@ -155,8 +163,9 @@ def _quantization_faults(config: PretrainedConfig) -> list[str]:
     return [f"weights quantized with {method} are not supported; use the original checkpoint or a .gguf file"]
 
 
-def _text_config(config: PretrainedConfig) -> PretrainedConfig:
-    return config.get_text_config(decoder=True)
+def has_experts(config: PretrainedConfig) -> bool:
+    """Whether layers choose among several experts."""
+    return max(_count(config, "num_local_experts"), _count(config, "num_experts")) > 1
 
 
 def _kv_heads(text_config: PretrainedConfig) -> list[Any]:

@@ -32,6 +32,8 @@ def limit_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
             f"--max-draft {recipe.max_draft} does not fit --max-dec {recipe.max_dec}; "
             f"use at most {max(recipe.max_dec - 1, 0)}"
         )
+    if spec.has_experts and (recipe.quantize != "none" or recipe.dtype != "float32"):
+        faults.append("the weights of experts are stored in float32 alone; use --quantize none and --dtype float32")
     return faults + _encoder_faults(spec, recipe.max_enc)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from exporter.spec.config_checks import SHARED_LAYER_TYPE, config_faults
-from exporter.spec.families import FAMILIES, Family
+from exporter.spec.families import FAMILIES, Family, decoder_config, encoder_config
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
 from exporter.spec.parameters import sizes_of
 from exporter.spec.weight_format import WeightSizes
@@ -48,6 +48,7 @@ class EncoderSpec:
     """The encoder's facts.
 
     Attributes:
+        width: size of one output vector.
         max_positions: size of its position table; None when positions are relative and unlimited.
         fixed_length: output positions that every input gives (Whisper: 1500); None: one per input token.
         source_shape: shape of one row's input (Whisper: 80 mel bands, 3000 frames); None: token ids.
@@ -57,6 +58,7 @@ class EncoderSpec:
     layers: int
     heads: int
     head_dim: int
+    width: int
     max_positions: int | None
     fixed_length: int | None
     source_shape: tuple[int, ...] | None
@@ -81,6 +83,7 @@ class ModelSpec:
         vocab_size: `V`, the width of the logits.
         tied_embeddings: the config says that the output head is the input embedding. The loaded model is
             the authority: a checkpoint may carry a head of its own all the same.
+        has_experts: layers choose among several experts.
         attention_softcap, logit_softcap: `cap * tanh(x / cap)` on scores or on logits.
         weights: sizes of the matrices, and how many values are learned; shared ones once.
     """
@@ -95,6 +98,7 @@ class ModelSpec:
     hidden_size: int
     tied_embeddings: bool
     relative_bias: RelativeBias | None
+    has_experts: bool
     attention_softcap: float | None
     logit_softcap: float | None
     weights: WeightSizes
@@ -109,20 +113,21 @@ class ModelSpec:
         subject = f"model type {config.model_type}"
         raise_if_any(UnsupportedModelError, subject, config_faults(config))
         family = FAMILIES[config.model_type]
-        tied = _declares_tied(config)
+        tied, decoder = _declares_tied(config), decoder_config(config)
         return cls(
             kind=family.kind,
             model_type=config.model_type,
             architecture=_architecture(config.model_type, family.kind),
             layers=_decoder_layers(config, family),
             encoder=None if family.kind == "decoder_only" else _encoder(config, family),
-            max_positions=_optional_int(config, family.decoder_positions),
-            vocab_size=int(getattr(config, "decoder_vocab_size", None) or config.vocab_size),
-            hidden_size=int(config.hidden_size),
+            max_positions=_optional_int(decoder, family.decoder_positions),
+            vocab_size=int(getattr(config, "decoder_vocab_size", None) or decoder.vocab_size),
+            hidden_size=int(decoder.hidden_size),
             tied_embeddings=tied,
             relative_bias=_relative_bias(config) if family.relative_bias else None,
-            attention_softcap=_optional_float(config, "attn_logit_softcapping"),
-            logit_softcap=_optional_float(config, "final_logit_softcapping"),
+            has_experts=family.experts,
+            attention_softcap=_optional_float(decoder, "attn_logit_softcapping"),
+            logit_softcap=_optional_float(decoder, "final_logit_softcapping"),
             weights=sizes_of(config, family.kind, head_is_tied=tied),
         )
 
@@ -153,7 +158,7 @@ def _decoder_layers(config: PretrainedConfig, family: Family) -> tuple[LayerSpec
     from transformers.cache_utils import get_layer_types_and_kwargs
     from transformers.configuration_utils import get_head_shapes
 
-    text_config = config.get_text_config(decoder=True)
+    text_config = decoder_config(config)
     types, arguments = get_layer_types_and_kwargs(text_config)
     if family.decoder_layers is not None:  # the text config of these still counts the encoder's layers
         count = int(getattr(config, family.decoder_layers))
@@ -189,17 +194,18 @@ def _donors(types: list[str], text_config: PretrainedConfig) -> list[int | None]
 def _encoder(config: PretrainedConfig, family: Family) -> EncoderSpec:
     from transformers.configuration_utils import get_head_shapes
 
-    text_config = config.get_text_config(encoder=True)
+    text_config = encoder_config(config)
     _, head_dim = get_head_shapes(text_config)
     fixed_length = _optional_int(config, family.encoder_length)
     return EncoderSpec(
         layers=int(text_config.num_hidden_layers),
         heads=int(text_config.num_attention_heads),
         head_dim=_per_layer(head_dim, 1)[0],
-        max_positions=fixed_length or _optional_int(config, family.encoder_positions),
+        width=int(text_config.hidden_size),
+        max_positions=fixed_length or _optional_int(text_config, family.encoder_positions),
         fixed_length=fixed_length,
         source_shape=_source_shape(config, family, fixed_length),
-        vocab_size=None if family.kind == "speech_seq2seq" else int(config.vocab_size),
+        vocab_size=None if family.kind == "speech_seq2seq" else int(text_config.vocab_size),
     )
 
 

@@ -17,6 +17,7 @@ struct Options {
   std::optional<int64_t> window;
   double scale = 1.0;
   std::optional<double> softcap;
+  std::optional<Floats> sinks{};  // [H]
 };
 
 // A key in sight of a query: the slot it lies in and its distance (query position - key position).
@@ -55,6 +56,11 @@ inline Floats attend_naively(const Heads& heads, const Options& options,
           }
           scores.push_back(score);
           highest = std::max(highest, score);
+        }
+        if (options.sinks && !sights.empty()) {
+          const double sink = options.sinks->at({head});
+          highest = std::max(highest, sink);
+          total = std::exp(sink - highest);
         }
         for (double& score : scores) total += score = std::exp(score - highest);
         for (int64_t column = 0; column < value_dim; ++column) {

@@ -40,6 +40,7 @@ CachedAttentionArguments arguments_of(const Case& given, Floats& key_cache, Floa
   AttentionOptions options{std::nullopt, given.options.bias_origin, given.options.window, given.options.scale,
                            given.options.softcap};
   if (given.options.bias_table) options.bias_table = given.options.bias_table->view();
+  if (given.options.sinks) options.sinks = given.options.sinks->view();
   return {given.step.query.view(), given.step.key.view(),  given.step.value.view(), key_cache.mutable_view(),
           value_cache.mutable_view(), positions.view(), lengths.view(), options};
 }
@@ -67,6 +68,11 @@ void add_bias(Case& given, int64_t entries, Random& random) {
   given.options.bias_origin = random.integer(-3, entries);
 }
 
+void add_sinks(Case& given, float spread, Random& random) {
+  given.options.sinks = Floats::random({given.step.query.size(1)}, random);
+  for (float& sink : given.options.sinks->data()) sink *= spread;
+}
+
 }  // namespace
 
 TEST(random_small_shapes_equal_the_reference) {
@@ -79,6 +85,7 @@ TEST(random_small_shapes_equal_the_reference) {
     if (random.chance(0.5)) given.options.window = random.integer(1, 30);
     if (random.chance(0.3)) given.options.softcap = 0.5 + static_cast<double>(random.integer(0, 40));
     if (random.chance(0.4)) add_bias(given, random.integer(1, 50), random);
+    if (random.chance(0.4)) add_sinks(given, random.chance(0.5) ? 1.0F : 100.0F, random);
     check_case(given);
   }
 }
@@ -94,6 +101,8 @@ TEST(decoding_shapes_of_real_models_equal_the_reference) {
       check_case(given);
       given.options.window = 64;
       given.options.softcap = 50.0;
+      check_case(given);
+      add_sinks(given, 2.0F, random);
       check_case(given);
     }
 }

@@ -89,6 +89,10 @@ TEST(cached_attention_refuses_values_out_of_range) {
   CHECK(cached_refused([](auto& call) { call.options.bias_table->sizes[0] = 2; }, "bias table"));
   CHECK(cached_refused([](auto& call) { call.options.bias_table->sizes[1] = 0; }, "bias table"));
   CHECK(cached_refused([](auto& call) { call.options.bias_origin = int64_t{1} << 40; }, "bias origin"));
+  const Floats sinks({4}), fewer({3});
+  CHECK(!cached_refused([&](auto& call) { call.options.sinks = sinks.view(); }, ""));
+  CHECK(cached_refused([&](auto& call) { call.options.sinks = fewer.view(); }, "sinks"));
+  CHECK(cached_refused([&](auto& call) { call.options.bias_table->rank = 1; }, "bias table"));
 }
 
 TEST(the_other_operators_refuse_what_does_not_fit) {

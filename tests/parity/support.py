@@ -180,6 +180,12 @@ class StockModel:
         self.model = build(case)
         self.spec = ModelSpec.from_config(self.model.config)
 
+    def in_double(self) -> None:
+        """From now on the model computes in float64; products of experts by group have no kernel for it."""
+        self.model.double()
+        if self.model._can_set_experts_implementation():
+            self.model.set_experts_implementation("eager")
+
     def rules(self, max_dec: int) -> TokenRules:
         return rules_from(self.model.generation_config, self.spec, max_dec).tokens
 

@@ -10,7 +10,7 @@ Shape legend: see `tests/support/operator_spellings.py`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -56,15 +56,22 @@ def head_sizes(draw: st.DrawFn) -> Heads:
 
 
 @st.composite
-def score_options(draw: st.DrawFn, heads: Heads, *, bias: bool = True) -> Options:
-    """Scale, soft cap and bias table; origins past either end of the table, so that both ends clamp."""
+def score_options(draw: st.DrawFn, heads: Heads, *, bias: bool = True, sinks: bool = False) -> Options:
+    """Scale, soft cap, bias table and sinks; origins past either end of the table, so that both ends clamp.
+
+    Sinks lie far below, among and far above the scores.
+    """
     softcap = draw(st.sampled_from([None, None, 1.5, 20.0]))
-    scale = draw(st.sampled_from([1.0, 0.3, heads.key_dim**-0.5]))
+    scale, query_heads = draw(st.sampled_from([1.0, 0.3, heads.key_dim**-0.5])), heads.kv_heads * heads.groups
+    options = Options(scale, softcap)
+    if sinks and draw(st.booleans()):
+        spread = draw(st.sampled_from([1.0, 30.0, 200.0]))
+        options = replace(options, sinks=spread * torch.randn(query_heads, generator=seeded(1)))
     if not bias or draw(st.booleans()):
-        return Options(scale, softcap)
+        return options
     entries = draw(st.integers(1, 9))
-    table = torch.randn(heads.kv_heads * heads.groups, entries, generator=seeded(entries))
-    return Options(scale, softcap, table, draw(st.integers(-2, entries + 1)))
+    table = torch.randn(query_heads, entries, generator=seeded(entries))
+    return replace(options, bias_table=table, bias_origin=draw(st.integers(-2, entries + 1)))
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -128,15 +135,15 @@ class Run:
 
     def look_back(self, reach: int | None) -> dict[str, tuple[Tensor, Tensor]]:
         """A query at the last position of every row that could take it back, over what the steps left, unwritten."""
-        batch = self.heads.rows
+        batch, options = self.heads.rows, replace(self.options, sinks=None)
         query, _, _ = self.heads.step(batch, 1, self.generator)
         lengths = [min(self.cursor.max_rollback(row), 1) for row in range(batch)]
         last = [max(self.cursor.length(row) - 1, 0) for row in range(batch)]
         expected = torch.zeros(batch, 1, self.heads.kv_heads * self.heads.groups, self.heads.value_dim)
         for row in range(batch):
             if lengths[row]:
-                expected[row, 0] = self.rows[row].attend(query[row, :, 0], last[row], reach, self.options)
-        inputs = (query, torch.tensor(last), torch.tensor(lengths), self.options)
+                expected[row, 0] = self.rows[row].attend(query[row, :, 0], last[row], reach, options)
+        inputs = (query, torch.tensor(last), torch.tensor(lengths), options)
         return {name: (made.shared_attention(*inputs), expected) for name, made in self.operators.items()}
 
     def rollback(self, row: int, count: int) -> None:
@@ -164,7 +171,7 @@ def test_steps_and_chained_rollbacks_equal_plain_lists(
     names, stale, data, heads, is_full, reach, max_step
 ) -> None:
     """Unwritten slots hold `stale`, rolled-back ones what was rejected: neither is ever seen."""
-    options = data.draw(score_options(heads))
+    options = data.draw(score_options(heads, sinks=True))
     geometry = CacheGeometry("full", MAX_CONTEXT, max_step)
     if not is_full:
         geometry = CacheGeometry("sliding", reach, max_step)

@@ -20,7 +20,7 @@ from transformers import (
 )
 from transformers.modeling_layers import MtpModel
 
-from tests.support.tiny_configs import _DECODER_SHAPE, FULL, HIDDEN, SLIDING, WINDOW
+from tests.support.tiny_configs import DECODER_SHAPE, FULL, HIDDEN, SLIDING, WINDOW
 
 _MTP_NAMES = {
     "eh_proj.": "fc.",
@@ -35,7 +35,7 @@ _MTP_NAMES = {
 def gemma4() -> PreTrainedModel:
     """Six layers, the last two of which read the keys and values of the third and the fourth; two head sizes."""
     config = Gemma4TextConfig(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=6,
         head_dim=8,
         global_head_dim=16,
@@ -51,7 +51,7 @@ def gemma4() -> PreTrainedModel:
 def gemma4_assistant() -> PreTrainedModel:
     """A drafter without keys and values of its own: it reads those of `gemma4`."""
     text = Gemma4TextConfig(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=2,
         head_dim=8,
         global_head_dim=16,
@@ -69,7 +69,7 @@ def gemma4_assistant() -> PreTrainedModel:
 def mellum_with_mtp(directory: Path) -> PreTrainedModel:
     """Sliding and full layers, and a head that predicts one token more, which `generate` reads from `directory`."""
     config = MellumConfig(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=3,
         head_dim=12,
         sliding_window=WINDOW,
@@ -96,7 +96,7 @@ def mellum_with_mtp(directory: Path) -> PreTrainedModel:
 
 def deepseek_config() -> PretrainedConfig:
     """Latent attention: what is cached is neither keys nor values."""
-    return DeepseekV3Config(**(_DECODER_SHAPE | {"num_key_value_heads": 4}), num_hidden_layers=1, kv_lora_rank=16)
+    return DeepseekV3Config(**(DECODER_SHAPE | {"num_key_value_heads": 4}), num_hidden_layers=1, kv_lora_rank=16)
 
 
 @torch.no_grad()

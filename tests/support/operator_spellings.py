@@ -48,12 +48,13 @@ class Heads:
 
 @dataclass(frozen=True)
 class Options:
-    """How scores become weights: scale, soft cap, and a relative bias table `[H, N]` with its origin."""
+    """How scores become weights: scale, soft cap, a relative bias table `[H, N]` with its origin, sinks `[H]`."""
 
     scale: float
     softcap: float | None = None
     bias_table: Tensor | None = None
     bias_origin: int = 0
+    sinks: Tensor | None = None
 
     @property
     def bias(self) -> tuple[Tensor | None, int]:
@@ -91,7 +92,15 @@ class FunctionOperator:
     def self_attention(self, states, positions, lengths, options):
         caches = (self.key_cache, self.value_cache)
         return self.functions.cached_attention(
-            *states, *caches, positions, lengths, *options.bias, self.window, options.scale, options.softcap
+            *states,
+            *caches,
+            positions,
+            lengths,
+            *options.bias,
+            self.window,
+            options.scale,
+            options.softcap,
+            options.sinks,
         )
 
     def shared_attention(self, query, positions, lengths, options):
@@ -153,7 +162,7 @@ class SpelledOperator:
         bias = None
         if options.bias_table is not None:
             bias = BiasTable(BiasHolder(options.bias_table), options.bias_origin)
-        return Attend(self.step, self.layer, bias, options.scale, options.softcap)
+        return Attend(self.step, self.layer, bias, options.scale, options.softcap, options.sinks)
 
 
 def spellings(
@@ -195,7 +204,9 @@ def plain_attention(
         if options.bias_table is not None:
             index_P = (distances_P + options.bias_origin).clamp(0, options.bias_table.shape[1] - 1)
             scores_P = scores_P + options.bias_table[head, index_P].double()
-        out[head] = torch.softmax(scores_P, dim=0) @ values_KPD[group].double()
+        if options.sinks is not None:
+            scores_P = torch.cat((scores_P, options.sinks[head : head + 1].double()))
+        out[head] = torch.softmax(scores_P, dim=0)[: keys_KPD.shape[1]] @ values_KPD[group].double()
     return out.float()
 
 

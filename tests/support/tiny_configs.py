@@ -13,6 +13,7 @@ from transformers import (
     Gemma3TextConfig,
     Gemma4AssistantConfig,
     Gemma4TextConfig,
+    Gemma4UnifiedTextConfig,
     GPT2Config,
     LlamaConfig,
     MarianConfig,
@@ -37,28 +38,30 @@ SLIDING, FULL = "sliding_attention", "full_attention"
 
 def t5() -> PretrainedConfig:
     """Original T5: ReLU, decoder outputs scaled by ``d_model ** -0.5``."""
-    return T5Config(**_T5_SHAPE, feed_forward_proj="relu", decoder_start_token_id=0)
+    return T5Config(**T5_SHAPE, feed_forward_proj="relu", decoder_start_token_id=0)
 
 
 def flan_t5() -> PretrainedConfig:
     """T5 1.1 and Flan-T5: gated GELU, decoder outputs not scaled."""
-    return T5Config(**_T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0)
+    return T5Config(
+        **T5_SHAPE, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0
+    )
 
 
 def mt5() -> PretrainedConfig:
     """mT5: gated GELU."""
-    return MT5Config(**_T5_SHAPE, feed_forward_proj="gated-gelu", decoder_start_token_id=0)
+    return MT5Config(**T5_SHAPE, feed_forward_proj="gated-gelu", decoder_start_token_id=0)
 
 
 def bart() -> PretrainedConfig:
     """BART: learned positions with an offset of two, post-norm, starts with EOS."""
-    return BartConfig(**_BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
+    return BartConfig(**BART_SHAPE, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
 
 
 def mbart() -> PretrainedConfig:
     """mBART: pre-norm, scaled embeddings, starts with a language token."""
     return MBartConfig(
-        **_BART_SHAPE,
+        **BART_SHAPE,
         scale_embedding=True,
         pad_token_id=1,
         bos_token_id=0,
@@ -70,7 +73,7 @@ def mbart() -> PretrainedConfig:
 def marian() -> PretrainedConfig:
     """Marian: static sinusoidal positions, scaled embeddings, starts with the padding token."""
     return MarianConfig(
-        **_BART_SHAPE,
+        **BART_SHAPE,
         scale_embedding=True,
         activation_function="swish",
         pad_token_id=VOCAB - 1,
@@ -104,30 +107,30 @@ def whisper() -> PretrainedConfig:
 
 def llama() -> PretrainedConfig:
     """Llama: untied head."""
-    return LlamaConfig(**_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=False)
+    return LlamaConfig(**DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=False)
 
 
 def qwen2() -> PretrainedConfig:
     """Qwen2: biases on query, key and value."""
-    return Qwen2Config(**_DECODER_SHAPE, num_hidden_layers=2, tie_word_embeddings=True)
+    return Qwen2Config(**DECODER_SHAPE, num_hidden_layers=2, tie_word_embeddings=True)
 
 
 def qwen3() -> PretrainedConfig:
     """Qwen3: query and key are normalised per head."""
-    return Qwen3Config(**_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=True)
+    return Qwen3Config(**DECODER_SHAPE, num_hidden_layers=2, head_dim=12, tie_word_embeddings=True)
 
 
 def mistral() -> PretrainedConfig:
     """Mistral: every layer slides."""
     return MistralConfig(
-        **_DECODER_SHAPE, num_hidden_layers=2, head_dim=12, sliding_window=WINDOW, tie_word_embeddings=False
+        **DECODER_SHAPE, num_hidden_layers=2, head_dim=12, sliding_window=WINDOW, tie_word_embeddings=False
     )
 
 
 def gemma2() -> PretrainedConfig:
     """Gemma 2: alternate sliding and full layers, soft caps on scores and logits."""
     return Gemma2Config(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=4,
         head_dim=12,
         query_pre_attn_scalar=10,
@@ -141,7 +144,7 @@ def gemma2() -> PretrainedConfig:
 def gemma3() -> PretrainedConfig:
     """Gemma 3 text: sliding and full layers in uneven order, one rope base per type."""
     return Gemma3TextConfig(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=4,
         head_dim=12,
         query_pre_attn_scalar=10,
@@ -153,7 +156,7 @@ def gemma3() -> PretrainedConfig:
 def gemma4() -> PretrainedConfig:
     """Gemma 4 E2B: two head sizes, keys and values of earlier layers, per-layer embeddings, wider shared layers."""
     return Gemma4TextConfig(
-        **_DECODER_SHAPE,
+        **DECODER_SHAPE,
         num_hidden_layers=5,
         head_dim=12,
         global_head_dim=20,
@@ -167,10 +170,10 @@ def gemma4() -> PretrainedConfig:
     )
 
 
-def gemma4_dense() -> PretrainedConfig:
-    """Gemma 4 12B and 31B: full layers have fewer heads, whose keys are their values before norm and rotation."""
-    return Gemma4TextConfig(
-        **_DECODER_SHAPE,
+def gemma4_unified() -> PretrainedConfig:
+    """Gemma 4 12B: full layers have fewer heads, whose keys are their values before norm and rotation."""
+    return Gemma4UnifiedTextConfig(
+        **DECODER_SHAPE,
         num_hidden_layers=3,
         head_dim=12,
         global_head_dim=20,
@@ -178,8 +181,6 @@ def gemma4_dense() -> PretrainedConfig:
         attention_k_eq_v=True,
         sliding_window=WINDOW,
         layer_types=[SLIDING, SLIDING, FULL],
-        hidden_size_per_layer_input=0,
-        vocab_size_per_layer_input=0,
         final_logit_softcapping=6.0,
     )
 
@@ -187,7 +188,7 @@ def gemma4_dense() -> PretrainedConfig:
 def gemma4_assistant(*, clustered: bool = False) -> PretrainedConfig:
     """An assistant of `gemma4`: narrower, with another number of layers of each type, and no keys of its own."""
     text = Gemma4TextConfig(
-        **(_DECODER_SHAPE | {"hidden_size": 16, "intermediate_size": 24}),
+        **(DECODER_SHAPE | {"hidden_size": 16, "intermediate_size": 24}),
         num_hidden_layers=3,
         num_kv_shared_layers=3,
         head_dim=12,
@@ -221,7 +222,7 @@ def gpt2() -> PretrainedConfig:
     )
 
 
-_T5_SHAPE = {
+T5_SHAPE = {
     "vocab_size": VOCAB,
     "d_model": HIDDEN,
     "d_kv": 12,
@@ -235,7 +236,7 @@ _T5_SHAPE = {
     "eos_token_id": 1,
 }
 
-_BART_SHAPE = {
+BART_SHAPE = {
     "vocab_size": VOCAB,
     "d_model": HIDDEN,
     "encoder_layers": 3,
@@ -248,7 +249,7 @@ _BART_SHAPE = {
     "forced_eos_token_id": None,
 }
 
-_DECODER_SHAPE = {
+DECODER_SHAPE = {
     "vocab_size": VOCAB,
     "hidden_size": HIDDEN,
     "intermediate_size": 48,

@@ -26,9 +26,10 @@ from transformers import (
     WhisperFeatureExtractor,
 )
 
-from tests.support import tiny_configs
+from tests.support import tiny_configs, tiny_decoders, tiny_experts, tiny_seq2seq
 
 Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
+SCORE_MATRICES = ("q", "k", "q_proj", "k_proj", "c_attn", "qkv_proj", "query_key_value")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("bart", text, tiny_configs.bart, 0.2, 0.4, 0.15, 3),
         TinyCase("mbart", text, tiny_configs.mbart, 0.2, 0.4, 0.8, 0),
         TinyCase("marian", text, tiny_configs.marian, 0.2, 0.4, 0.22, 3),
+        TinyCase("pegasus", text, tiny_seq2seq.pegasus, 0.3, 0.4, 1.0, 4),
+        TinyCase("umt5", text, tiny_seq2seq.umt5, 0.4, 0.125, 0.4, 1),
+        TinyCase("m2m_100", text, tiny_seq2seq.m2m_100, 0.2, 0.4, 0.8, 4),
+        TinyCase("blenderbot", text, tiny_seq2seq.blenderbot, 0.2, 0.25, 0.8, 0),
+        TinyCase("blenderbot_small", text, tiny_seq2seq.blenderbot_small, 0.6, 0.4, 0.3, 1),
+        TinyCase("t5gemma", text, tiny_seq2seq.t5gemma, 0.1, 0.4, 0.15, 5),
         TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
         TinyCase("qwen2", decoder, tiny_configs.qwen2, 0.3, 0.4, 0.4, 0),
@@ -69,8 +76,38 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("gemma2", decoder, tiny_configs.gemma2, 0.1, 0.4, 0.5, 1),
         TinyCase("gemma3", decoder, tiny_configs.gemma3, 0.1, 0.4, 0.25, 2),
         TinyCase("gemma4", decoder, tiny_configs.gemma4, 0.1, 0.4, 0.5, 1),
-        TinyCase("gemma4_dense", decoder, tiny_configs.gemma4_dense, 0.1, 0.4, 1.0, 7),
+        TinyCase("gemma4_unified", decoder, tiny_configs.gemma4_unified, 0.1, 0.4, 1.0, 7),
         TinyCase("gpt2", decoder, tiny_configs.gpt2, 0.3, 0.4, 0.4, 2),
+        TinyCase("gemma", decoder, tiny_decoders.gemma, 0.1, 0.4, 0.4, 1),
+        TinyCase("ministral", decoder, tiny_decoders.ministral, 0.4, 0.4, 0.25, 1),
+        TinyCase("ministral3", decoder, tiny_decoders.ministral3, 0.4, 0.4, 0.25, 2),
+        TinyCase("phi", decoder, tiny_decoders.phi, 0.4, 0.4, 0.25, 2),
+        TinyCase("phi3", decoder, tiny_decoders.phi3, 0.4, 0.4, 0.25, 0),
+        TinyCase("smollm3", decoder, tiny_decoders.smollm3, 0.4, 0.4, 0.25, 3),
+        TinyCase("olmo", decoder, tiny_decoders.olmo, 0.4, 0.4, 0.25, 1),
+        TinyCase("olmo2", decoder, tiny_decoders.olmo2, 0.4, 0.4, 0.25, 0),
+        TinyCase("olmo3", decoder, tiny_decoders.olmo3, 0.4, 0.4, 0.25, 2),
+        TinyCase("granite", decoder, tiny_decoders.granite, 0.4, 0.4, 0.25, 2),
+        TinyCase("gpt_neox", decoder, tiny_decoders.gpt_neox, 0.4, 0.4, 0.25, 2),
+        TinyCase("cohere", decoder, tiny_decoders.cohere, 0.4, 0.4, 0.25, 0),
+        TinyCase("cohere2", decoder, tiny_decoders.cohere2, 0.4, 0.4, 0.4, 0),
+        TinyCase("stablelm", decoder, tiny_decoders.stablelm, 0.4, 0.4, 0.25, 0),
+        TinyCase("exaone4", decoder, tiny_decoders.exaone4, 0.4, 0.4, 0.25, 3),
+        TinyCase("glm", decoder, tiny_decoders.glm, 0.4, 0.4, 0.25, 3),
+        TinyCase("glm4", decoder, tiny_decoders.glm4, 0.4, 0.4, 0.25, 0),
+        TinyCase("helium", decoder, tiny_decoders.helium, 0.4, 0.4, 0.25, 1),
+        TinyCase("starcoder2", decoder, tiny_decoders.starcoder2, 0.4, 0.4, 0.25, 1),
+        TinyCase("nemotron", decoder, tiny_decoders.nemotron, 0.4, 0.25, 0.25, 0),
+        TinyCase("ernie4_5", decoder, tiny_decoders.ernie4_5, 0.4, 0.4, 0.4, 2),
+        TinyCase("hunyuan", decoder, tiny_decoders.hunyuan, 0.4, 0.4, 0.25, 0),
+        TinyCase("seed_oss", decoder, tiny_decoders.seed_oss, 0.4, 0.4, 0.25, 2),
+        TinyCase("arcee", decoder, tiny_decoders.arcee, 0.4, 0.4, 0.25, 2),
+        TinyCase("apertus", decoder, tiny_decoders.apertus, 0.4, 0.4, 0.25, 1),
+        TinyCase("mixtral", decoder, tiny_experts.mixtral, 0.4, 0.4, 0.25, 0),
+        TinyCase("qwen2_moe", decoder, tiny_experts.qwen2_moe, 0.4, 0.4, 0.25, 0),
+        TinyCase("qwen3_moe", decoder, tiny_experts.qwen3_moe, 0.4, 0.4, 0.25, 1),
+        TinyCase("olmoe", decoder, tiny_experts.olmoe, 0.4, 0.4, 0.25, 1),
+        TinyCase("gpt_oss", decoder, tiny_experts.gpt_oss, 0.4, 0.4, 0.4, 1),
     )
     return {case.name: case for case in cases}
 
@@ -146,14 +183,16 @@ def _fill(model: PreTrainedModel, case: TinyCase) -> None:
         if _is_sinusoid(model, name):
             continue
         noise = torch.randn(parameter.shape, generator=_generator(f"{case.name}.{name}", case.seed))
-        if parameter.dim() == 1:
+        if name.endswith((".sinks", "router.bias")):  # transformers draws them
+            parameter.copy_(noise)
+        elif parameter.dim() == 1:
             parameter.add_(0.1 * noise)
         elif "relative_attention_bias" in name:
             parameter.copy_(noise)
         elif id(parameter) in embeddings:
             parameter.copy_(noise * case.embedding_std)
         else:
-            is_score = name.split(".")[-2] in {"q", "k", "q_proj", "k_proj", "c_attn"}
+            is_score = name.split(".")[-2] in SCORE_MATRICES
             parameter.copy_(noise * (case.score_std if is_score else case.weight_std))
     for name, buffer in model.named_buffers():
         if name.endswith("final_logits_bias"):

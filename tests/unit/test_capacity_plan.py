@@ -20,6 +20,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from recipes.geometries.index import GEOMETRIES
 from runtime_shims.contract.manifest import Limits
+from tests.support import tiny_experts, tiny_seq2seq
 
 
 def spec_of(name: str, **changes: Any) -> ModelSpec:
@@ -59,6 +60,25 @@ def test_an_encoder_decoder_has_a_self_and_a_cross_cache_per_layer() -> None:
     ]
     assert plan.cache_bytes == 6 * (271 + 512) * 8 * 8 * (64 + 64) * 4
     assert (plan.encoder_width, plan.position_limit, plan.source_shape) == (512, None, None)
+
+
+def test_cross_caches_have_the_decoders_grouped_heads_and_any_width_of_encoder() -> None:
+    spec = ModelSpec.from_config(tiny_seq2seq.t5gemma())
+    plan = CapacityPlan.build(spec, Recipe("t5gemma", max_enc=20, max_dec=30).resolve(spec))
+    assert [(cache.kind, cache.kv_heads, cache.key_dim) for cache in plan.caches] == [
+        ("sliding", 2, 12),
+        ("full", 2, 12),
+        ("cross", 2, 12),
+        ("cross", 2, 12),
+    ]
+    assert plan.encoder_width == 24
+
+
+@pytest.mark.parametrize("options", [{"quantize": "8da8w"}, {"quantize": "int8-weights-kv"}, {"dtype": "float16"}])
+def test_weights_of_experts_in_another_form_than_float32_are_refused(options: dict[str, Any]) -> None:
+    spec = ModelSpec.from_config(tiny_experts.qwen3_moe())
+    with pytest.raises(PlanError, match="weights of experts are stored in float32 alone; use --quantize none"):
+        CapacityPlan.build(spec, Recipe("qwen3-moe", max_dec=30, **options).resolve(spec))
 
 
 def test_grouped_query_heads_are_counted_once() -> None:

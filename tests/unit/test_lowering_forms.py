@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from torch.export import Dim, ExportedProgram, export
 from torch.fx import Graph, GraphModule, Node
 
 from exporter.lower.executorch_forms import half_rotation, in_xnnpack_forms
-from exporter.lower.executorch_partition import by_level
+from exporter.lower.executorch_partition import by_level, partitioner_for
 from exporter.lower.lazy_graph_code import lazy_graph_code
 from exporter.trace.shared_nodes import share_equal_nodes
 
@@ -192,3 +193,15 @@ def test_a_module_edited_without_writing_its_code_computes_the_edited_graph() ->
         module.recompile()
         assert "5" in module.code
     assert "def forward" in str(module)
+
+
+@pytest.mark.parametrize("varying", [1, 2])
+def test_a_size_of_one_added_behind_sizes_that_vary_lowers_to_xnnpack(varying: int) -> None:
+    """XNNPACK's own rules take the second one and then fail to serialize it."""
+    rows, columns = Dim("b", min=1, max=9), Dim("t", min=1, max=7)
+    shapes = ({0: rows, 1: columns} if varying == 2 else {0: rows},)
+    module = Computes(lambda values: (values * 2.0).unsqueeze(-1) + 1.0)
+    program = export(module, (torch.ones(3, 4),), dynamic_shapes=shapes, strict=False)
+    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
+    edge = to_edge_transform_and_lower(program, partitioner=[partitioner_for(program)], compile_config=config)
+    assert "executorch_call_delegate" in str(edge.exported_program().graph)

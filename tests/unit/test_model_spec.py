@@ -160,13 +160,13 @@ def test_t5_has_a_relative_bias_and_no_position_limit() -> None:
     spec = ModelSpec.from_config(config_of("t5-small"))
     assert spec.relative_bias == RelativeBias(buckets=32, max_distance=128)
     assert spec.max_positions is None
-    assert spec.encoder == EncoderSpec(6, 8, 64, None, None, None, 32128)
+    assert spec.encoder == EncoderSpec(6, 8, 64, 512, None, None, None, 32128)
 
 
 def test_whisper_gives_1500_positions_for_3000_frames() -> None:
     spec = ModelSpec.from_config(config_of("whisper-tiny.en"))
     assert spec.kind == "speech_seq2seq"
-    assert spec.encoder == EncoderSpec(4, 6, 64, 1500, 1500, (80, 3000), None)
+    assert spec.encoder == EncoderSpec(4, 6, 64, 384, 1500, 1500, (80, 3000), None)
     assert spec.max_positions == 448
 
 

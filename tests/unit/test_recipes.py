@@ -125,7 +125,6 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], fau
 @pytest.mark.parametrize(
     ("values", "start"),
     [
-        ({"draft": "mtp"}, "--draft mtp is not available in this version"),
         ({"draft": "self-layers=4"}, "--draft self-layers=4 is not available; use self-int4, or the name"),
         ({"draft": "self"}, "--draft self is not available; use self-int4, or the name of a model"),
         ({"draft": "prompt-lookup"}, "--draft prompt-lookup needs nothing in the bundle; leave it out, and run with"),

@@ -163,6 +163,7 @@ class TileRunner {
       task.bias_width = problem_.bias->width;
       task.bias_origin = problem_.bias->origin;
     }
+    if (problem_.sinks != nullptr) task.sinks = problem_.sinks + at.first_head;
     task.out = out_of(at);
     task.out_head_stride = problem_.value_dim;
     task.out_token_stride = problem_.query_heads * problem_.value_dim;
@@ -206,6 +207,7 @@ class TileRunner {
       for (int64_t column = 0; column < dim; ++column) out[column] += factor * part[row * dim + column];
     }
     if (total == 0.0F) return;
+    if (task.sinks != nullptr) total += std::exp(task.sinks[row / task.tokens] - highest);
     for (int64_t column = 0; column < dim; ++column) out[column] /= total;
   }
 

@@ -46,6 +46,7 @@ struct AttentionProblem {
   float scale = 1.0F;
   std::optional<float> softcap;
   std::optional<RelativeBias> bias;
+  const float* sinks = nullptr;  // [H], a score of each head that takes weight and has no value; or null
 
   int64_t groups() const { return query_heads / kv_heads; }
   bool is_causal() const { return kind == AttentionKind::cached; }

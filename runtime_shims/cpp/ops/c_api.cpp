@@ -34,6 +34,7 @@ AttentionOptions options_of(const fixed_capacity_options& given) {
   if (given.window != nullptr) options.window = *given.window;
   options.scale = given.scale;
   if (given.softcap != nullptr) options.softcap = *given.softcap;
+  if (given.sinks != nullptr) options.sinks = view<const float>(*given.sinks);
   return options;
 }
 

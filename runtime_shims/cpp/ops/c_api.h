@@ -32,6 +32,7 @@ typedef struct {
   const int64_t* window; /* or null */
   double scale;
   const double* softcap; /* or null */
+  const fixed_capacity_tensor* sinks; /* float [H], or null; cached attention only */
 } fixed_capacity_options;
 
 /* tensors: query, key, value, key_cache, value_cache, positions, step_lengths, out */

@@ -79,12 +79,13 @@ Tensor& attend_into(KernelRuntimeContext& context, const ViewMaker& views, const
 Tensor& cached_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key, const Tensor& value,
                          Tensor& key_cache, Tensor& value_cache, const Tensor& positions,
                          const Tensor& step_lengths, const std::optional<Tensor>& bias_table, int64_t bias_origin,
-                         std::optional<int64_t> window, double scale, std::optional<double> softcap, Tensor& out) {
+                         std::optional<int64_t> window, double scale, std::optional<double> softcap,
+                         const std::optional<Tensor>& sinks, Tensor& out) {
   ViewMaker views;
   const CachedAttentionArguments arguments{
       views.floats(query), views.floats(key), views.floats(value), views.mutable_cache(key_cache),
       views.mutable_cache(value_cache), views.indices(positions), views.indices(step_lengths),
-      {views.table(bias_table), bias_origin, window, scale, softcap}};
+      {views.table(bias_table), bias_origin, window, scale, softcap, views.table(sinks)}};
   return attend_into(context, views, arguments, arguments.value.sizes[3], out);
 }
 

@@ -65,6 +65,8 @@ Refusal check_read(const ConstFloatView& query, const ConstCacheView& key_cache,
 Refusal check_options(const AttentionOptions& options, int64_t query_heads) {
   if (options.window && *options.window < 1) return refuse("the window must be at least 1");
   if (options.softcap && !(*options.softcap > 0.0)) return refuse("the soft cap must be positive");
+  if (options.sinks && (!options.sinks->has_rank(1) || options.sinks->sizes[0] != query_heads))
+    return refuse("the sinks must be one score per query head");
   if (!options.bias_table) return {};
   const ConstFloatView& table = *options.bias_table;
   if (!table.has_rank(2) || table.sizes[0] != query_heads || table.sizes[1] < 1)

@@ -24,6 +24,7 @@ void set_options(AttentionProblem& problem, const AttentionOptions& options) {
   if (options.softcap) problem.softcap = static_cast<float>(*options.softcap);
   if (options.bias_table)
     problem.bias = RelativeBias{options.bias_table->data, options.bias_table->sizes[1], options.bias_origin};
+  if (options.sinks) problem.sinks = options.sinks->data;
 }
 
 void attend_on(const AttentionProblem& problem, const ParallelLoop& loop) {

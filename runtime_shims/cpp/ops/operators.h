@@ -18,6 +18,7 @@ struct AttentionOptions {
   std::optional<int64_t> window;
   double scale = 1.0;
   std::optional<double> softcap;
+  std::optional<ConstFloatView> sinks{};  // [H], cached only
 };
 
 struct CachedAttentionArguments {

@@ -70,7 +70,8 @@ inline void write_result(const TileTask& task, const Softmax& state) {
   for (int32_t row = 0; row < rows; ++row) {
     const int32_t head = row / task.tokens, token = row % task.tokens;
     float* out = task.out + head * task.out_head_stride + token * task.out_token_stride;
-    const float inverse = state.totals[row] > 0.0F ? 1.0F / state.totals[row] : 0.0F;
+    const float sink = task.sinks == nullptr ? 0.0F : __builtin_expf(task.sinks[head] - state.maxima[row]);
+    const float inverse = state.totals[row] > 0.0F ? 1.0F / (state.totals[row] + sink) : 0.0F;
     for (int32_t column = 0; column < dim; ++column) out[column] = state.sums[row * dim + column] * inverse;
   }
 }

@@ -35,6 +35,7 @@ struct TileTask {
   float softcap = 0.0F;
   const float* bias = nullptr;  // [heads, N] rows of the task's heads, or null
   int64_t bias_width = 0, bias_origin = 0;
+  const float* sinks = nullptr;  // [heads], or null
 
   float* out = nullptr;  // first token, first head
   int64_t out_head_stride = 0, out_token_stride = 0;
