@@ -83,6 +83,17 @@ def softmax(scores: Tensor, sinks_H: Tensor | None, query_BHTD: Tensor, kv_heads
     return torch.softmax(torch.cat((scores, sinks), dim=-1), dim=-1)[..., : scores.shape[-1]].contiguous()
 
 
+def for_every_head(states_BKED: Tensor, query_BHED: Tensor) -> Tensor:
+    """Keys or values `[B, H, E, D]` of an encoder, whose scores are larger than they are.
+
+    Folding its queries into groups would fold a mask of E x E too, and leave a guard on E in the trace.
+    """
+    heads, kv_heads = query_BHED.shape[1], states_BKED.shape[1]
+    if heads == kv_heads:
+        return states_BKED
+    return states_BKED.index_select(1, torch.arange(heads) // (heads // kv_heads))
+
+
 def fold_groups(tensor_BHTX: Tensor, kv_heads: int) -> Tensor:
     """`[B, K * G, T, X]` -> `[B * K, G * T, X]`.
 

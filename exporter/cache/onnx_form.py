@@ -20,6 +20,7 @@ from torch import Tensor
 
 from .attention_binding import Attend, BiasTable
 from .cache_layer import CacheLayer
+from .core_form import for_every_head
 from .onnx_operators import attend, onnx_operators
 from .stored_states import as_stored
 
@@ -77,7 +78,7 @@ class OnnxSpelling:
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         step, places = call.step, query.shape[2]
         mask = step.once(("encoder", id(call.bias)), lambda: self._encoder_mask(call, places))
-        out = self._attend(call, query, (key, value), mask)
+        out = self._attend(call, query, (for_every_head(key, query), for_every_head(value, query)), mask)
         inside_bE = step.once("inside", lambda: torch.arange(places) < step.enc_lengths[:, None])
         return torch.where(inside_bE[:, :, None, None], out, 0.0)
 

@@ -137,19 +137,19 @@ class CoreSpelling:
 
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         step, places = call.step, query.shape[2]
+        key, value = core_form.for_every_head(key, query), core_form.for_every_head(value, query)
         inside_bE = step.once("inside", lambda: torch.arange(places) < step.enc_lengths[:, None])
-        mask_key = ("encoder", key.shape[1], query.shape[1], id(call.bias))
-        mask = step.once(mask_key, lambda: self._encoder_mask(call, inside_bE, query, key.shape[1]))
+        mask = step.once(("encoder", id(call.bias)), lambda: self._encoder_mask(call, inside_bE))
         states = (key.contiguous().flatten(0, 1), value.contiguous().flatten(0, 1))
         out = core_form.attend(query * call.scale, states, mask, call.softcap, key.shape[1])
         return torch.where(inside_bE[:, :, None, None], out, 0.0)
 
-    def _encoder_mask(self, call: Attend, inside_bE: Tensor, query: Tensor, kv_heads: int) -> Tensor:
+    def _encoder_mask(self, call: Attend, inside_bE: Tensor) -> Tensor:
         mask = torch.where(inside_bE, 0.0, core_form.MASKED_SCORE)[:, None, None, :]
         if call.bias is not None:
             places_E = torch.arange(inside_bE.shape[1])
             mask = mask + _bias(call.bias, (places_E[:, None] - places_E[None, :])[None])
-        return core_form.fold_mask(mask, kv_heads, query)
+        return mask
 
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor:
         layer, step = call.cache, call.step
