@@ -30,8 +30,8 @@ class StepContext:
     """The inputs of the step being run, for attention, position tables and the logit rows to read.
 
     positions/step_lengths/enc_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it takes and
-    reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached. `encoding` is true while the encoder's keys and values are being written: decoder
-    self-attention then does nothing.
+    reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached. `encoding` is
+    true while the encoder's keys and values are being written: decoder self-attention then does nothing.
     """
 
     positions: Tensor = None

@@ -99,7 +99,9 @@ class Planned:
         geometry: Geometry | None = None,
         drafter: Drafter = None,
     ) -> Planned:
-        """Plan `case` as the pipeline does, with an assistant if `drafter` says which. `geometry` replaces self-attention geometries (for controls).
+        """Plan `case` as the pipeline does, with an assistant if `drafter` says which.
+
+        `geometry` replaces self-attention geometries (for controls).
 
         `attention` may be `onnx`: the spelling of that backend.
         """

@@ -99,7 +99,7 @@ def build_assistant(*, clustered: bool = False, seed: int = 0) -> PreTrainedMode
     """An assistant of the tiny model `gemma4`; clustered, its words are in no order."""
     config = tiny_configs.gemma4_assistant(clustered=clustered)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
-    _fill(model, TinyCase("assistant", "decoder_only", lambda: config, 0.3, 0.4, 0.3, seed))
+    _fill(model, TinyCase("assistant", "decoder_only", lambda: config, 0.3, 0.25, 0.2, seed))
     if clustered:
         order = torch.randperm(tiny_configs.VOCAB, generator=_generator("clusters", seed))
         model.masked_embedding.token_ordering.copy_(order)
