@@ -19,9 +19,18 @@ import pytest
 from cpp_reader import TOOL, Verdict, cpp_verdicts, python_verdict
 from test_malformed_bundles import LEAVING_PATHS
 from test_malformed_manifests import MANIFEST_CASES, NOT_STRICT_JSON
-from test_manifest_rules import CASES, ENCODER_CASES, ONNX_CASES, onnx_speech
+from test_manifest_rules import ASSISTED_CASES, CASES, ENCODER_CASES, ONNX_CASES, onnx_speech
+from test_method_rules import ASSISTED_CASES as ASSISTED_METHODS
 from test_method_rules import DECODE_CASES, ENCODE_CASES, with_input, with_method
-from tiny_bundle import CONTENTS, as_onnx, onnx_manifest, speech_manifest, tiny_manifest, write_tiny_bundle
+from tiny_bundle import (
+    CONTENTS,
+    as_onnx,
+    assisted_manifest,
+    onnx_manifest,
+    speech_manifest,
+    tiny_manifest,
+    write_tiny_bundle,
+)
 
 from runtime_shims.contract.manifest import Manifest, to_json
 
@@ -59,7 +68,8 @@ def assert_equal_verdicts(directory: Path, texts: Iterable[bytes | str]) -> list
 
 
 def test_well_formed_manifests_are_taken(tmp_path: Path) -> None:
-    manifests = (tiny_manifest(), speech_manifest(), onnx_manifest(), as_onnx(speech_manifest()))
+    bases = (tiny_manifest(), speech_manifest(), assisted_manifest())
+    manifests = (*bases, onnx_manifest(), *(as_onnx(base) for base in bases))
     texts = [to_json(manifest) for manifest in manifests]
     assert {verdict.code for verdict in assert_equal_verdicts(tmp_path, texts)} == {"ok"}
 
@@ -95,6 +105,8 @@ def test_contradictions_are_refused_alike(tmp_path: Path) -> None:
     manifests += [
         with_method(speech_manifest(), "encode", with_input(index, tensor)) for index, tensor, _ in ENCODE_CASES
     ]
+    manifests += [change(assisted_manifest()) for change, _ in (*CASES, *ASSISTED_CASES)]
+    manifests += [with_method(assisted_manifest(), name, change) for name, change, _ in ASSISTED_METHODS]
     texts = [json.dumps(data_of(manifest)) for manifest in manifests]
     verdicts = assert_equal_verdicts(tmp_path, texts)
     assert [verdict.code for verdict in verdicts[: len(CASES)]] == ["manifest_invalid"] * len(CASES)
@@ -124,12 +136,12 @@ def random_edit(data: dict[str, Any], dice: random.Random) -> None:
 
 
 def test_random_edits_are_judged_alike(tmp_path: Path) -> None:
-    dice, texts = random.Random(8), []
+    dice, texts, bases = random.Random(8), [], (tiny_manifest(), speech_manifest(), assisted_manifest())
     for number in range(RANDOM_EDITS):
-        data = data_of(speech_manifest() if number % 2 else tiny_manifest())
+        data = data_of(bases[number % 3])
         for _ in range(dice.choice([1, 1, 2, 5])):
             random_edit(data, dice)
-        texts.append(json.dumps(data, ensure_ascii=bool(number % 3)))
+        texts.append(json.dumps(data, ensure_ascii=bool(number % 4)))
     verdicts = assert_equal_verdicts(tmp_path, texts)
     codes = [verdict.code for verdict in verdicts]
     assert 0 < codes.count("ok") < RANDOM_EDITS / 10
@@ -212,7 +224,9 @@ def test_a_bundle_reached_through_a_link_is_taken(tmp_path: Path) -> None:
     assert cpp_verdicts([bundle, tmp_path / "alias"]) == [Verdict("ok", "")] * 2
 
 
-@pytest.mark.parametrize("manifest", [tiny_manifest(), speech_manifest()], ids=["tiny", "speech"])
+@pytest.mark.parametrize(
+    "manifest", [tiny_manifest(), speech_manifest(), assisted_manifest()], ids=["tiny", "speech", "assisted"]
+)
 def test_the_corpus_of_the_fuzz_test_is_what_the_writer_writes(
     manifest: Manifest, request: pytest.FixtureRequest
 ) -> None:

@@ -12,6 +12,7 @@ from tiny_bundle import (
     MAX_DEC,
     VOCABULARY,
     as_onnx,
+    assisted_manifest,
     cache,
     file_entry,
     integers,
@@ -20,7 +21,16 @@ from tiny_bundle import (
 )
 
 from runtime_shims.contract.errors import ManifestInvalid
-from runtime_shims.contract.manifest import Dim, ForcedToken, Manifest, PackageVersion, Speech, from_json, to_json
+from runtime_shims.contract.manifest import (
+    Assistant,
+    Dim,
+    ForcedToken,
+    Manifest,
+    PackageVersion,
+    Speech,
+    from_json,
+    to_json,
+)
 
 Change = Callable[[Manifest], Manifest]
 
@@ -193,10 +203,35 @@ ENCODER_CASES: list[tuple[Change, str]] = [
     (item("caches", 2, reach=4), "caches[2].reach: expected 5 (max_enc), got 4"),
     (part("recipe", max_enc=None), "limits.max_enc: expected None (recipe.max_enc), got 5"),
     (no_methods, 'programs[0].methods: there is no "encode"'),
+    (
+        lambda manifest: replace(manifest, assistant=Assistant(6)),
+        "assistant: expected none (kind is speech_seq2seq), got one",
+    ),
+]
+
+ASSISTED_CASES: list[tuple[Change, str]] = [
+    (
+        lambda manifest: replace(manifest, assistant=None),
+        'programs[0].methods: there is a "draft", but assistant is null',
+    ),
+    (no_methods, 'programs[0].methods: there is no "draft"'),
+    (
+        more("files", file_entry("draft/manifest.json", b"", "draft")),
+        'files with role "draft": expected none (recipe.draft is "tiny-assistant", an assistant), '
+        "got draft/manifest.json",
+    ),
+    (
+        lambda manifest: part("recipe", draft=None)(
+            more("files", file_entry("draft/manifest.json", b"", "draft"))(manifest)
+        ),
+        'files with role "draft": expected none (recipe.draft is null, an assistant), got draft/manifest.json',
+    ),
 ]
 
 
-@pytest.mark.parametrize("manifest", [tiny_manifest(), speech_manifest()], ids=lambda m: m.kind)
+@pytest.mark.parametrize(
+    "manifest", [tiny_manifest(), speech_manifest(), assisted_manifest()], ids=["tiny", "speech", "assisted"]
+)
 def test_a_consistent_manifest_survives_writing_and_reading(manifest: Manifest) -> None:
     text = to_json(manifest)
     assert from_json(text) == manifest
@@ -245,6 +280,13 @@ def test_a_contradiction_is_refused_and_cannot_be_written(change: Change, fault:
 def test_an_encoder_without_its_parts_is_refused(change: Change, fault: str) -> None:
     with pytest.raises(ManifestInvalid) as refusal:
         to_json(change(speech_manifest()))
+    assert fault in refusal.value.faults
+
+
+@pytest.mark.parametrize(("change", "fault"), ASSISTED_CASES)
+def test_an_assistant_that_the_rest_contradicts_is_refused(change: Change, fault: str) -> None:
+    with pytest.raises(ManifestInvalid) as refusal:
+        to_json(change(assisted_manifest()))
     assert fault in refusal.value.faults
 
 

@@ -11,10 +11,13 @@ from tiny_bundle import (
     CHUNK,
     MAX_BATCH,
     MAX_DEC,
+    ROWS,
     SAMPLES,
     STEP,
+    assisted_manifest,
     cache,
     file_entry,
+    floats,
     integers,
     onnx_manifest,
     speech_manifest,
@@ -169,6 +172,45 @@ ENCODE_CASES: list[tuple[int, TensorEntry, str]] = [
 @pytest.mark.parametrize(("index", "tensor", "fault"), ENCODE_CASES)
 def test_an_encode_that_differs_from_the_limits_is_refused(index: int, tensor: TensorEntry, fault: str) -> None:
     assert fault in refused(with_method(speech_manifest(), "encode", with_input(index, tensor)))
+
+
+ASSISTED_CASES: list[tuple[str, Change, str]] = [
+    (
+        "draft",
+        with_input(1, floats("hidden", BATCH, Dim(None, 7, 7))),
+        "programs[0], draft, hidden, dim 1: expected 6 (assistant.hidden_size), got 7",
+    ),
+    (
+        "draft",
+        with_input(0, integers("input_ids", BATCH, Dim("step", 1, CHUNK))),
+        "programs[0], draft, input_ids, dim 1: expected 1 (one token per row), got 1 to 4",
+    ),
+    (
+        "draft",
+        lambda method: replace(method, inputs=(method.inputs[0], *method.inputs[2:])),
+        "programs[0], draft, inputs: expected 4, got 3",
+    ),
+    (
+        "draft",
+        lambda method: replace(method, outputs=method.outputs[:1]),
+        "programs[0], draft, outputs: expected 2, got 1",
+    ),
+    (
+        "decode",
+        lambda method: replace(method, outputs=method.outputs[:1]),
+        "programs[0], decode, outputs: expected 2, got 1",
+    ),
+    (
+        "decode",
+        lambda method: replace(method, outputs=(method.outputs[0], floats("hidden", BATCH, ROWS, Dim(None, 5, 5)))),
+        "programs[0], decode, hidden, dim 2: expected 6 (assistant.hidden_size), got 5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "fault"), ASSISTED_CASES)
+def test_what_an_assistant_takes_and_gives_is_checked(name: str, change: Change, fault: str) -> None:
+    assert fault in refused(with_method(assisted_manifest(), name, change))
 
 
 def without_features(manifest: Manifest, place: int = 0) -> Manifest:

@@ -9,6 +9,7 @@ from pathlib import Path
 from runtime_shims.contract.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
+    Assistant,
     CacheEntry,
     Dim,
     FileEntry,
@@ -35,12 +36,15 @@ MAX_BATCH, MAX_DEC, MAX_ENC, MAX_DRAFT, CHUNK, VOCABULARY = 2, 16, 5, 2, 4, 64
 HEADS, HEAD_SIZE, FLOAT_BYTES = 2, 8, 4
 ACTIVATION_BYTES = 500
 SAMPLES = 60
+HIDDEN = 6
 
 BATCH = Dim("batch", 1, MAX_BATCH)
 STEP = Dim("step", 1, CHUNK)
 ROWS = Dim("logit_rows", 1, MAX_DRAFT + 1)
 ENCODER = Dim("encoder", 1, MAX_ENC)
 STATIC_VOCABULARY = Dim(None, VOCABULARY, VOCABULARY)
+ONE = Dim(None, 1, 1)
+STATIC_HIDDEN = Dim(None, HIDDEN, HIDDEN)
 
 
 def cache(name: str, layer: int, kind: str, reach: int) -> CacheEntry:
@@ -119,6 +123,37 @@ def tiny_manifest() -> Manifest:
 def onnx_manifest() -> Manifest:
     """The tiny manifest with an ONNX program in a directory."""
     return as_onnx(tiny_manifest(), "onnx/")
+
+
+def floats(name: str, *dims: Dim) -> TensorEntry:
+    return TensorEntry(name, "float32", dims)
+
+
+def draft_method() -> MethodEntry:
+    return MethodEntry(
+        "draft",
+        (
+            integers("input_ids", BATCH, ONE),
+            floats("hidden", BATCH, STATIC_HIDDEN),
+            integers("positions", BATCH),
+            integers("step_lengths", BATCH),
+        ),
+        (floats("logits", BATCH, ONE, STATIC_VOCABULARY), floats("next_hidden", BATCH, STATIC_HIDDEN)),
+    )
+
+
+def assisted_manifest() -> Manifest:
+    """The tiny manifest with an assistant, which takes hidden states of 6 values."""
+    base = tiny_manifest()
+    (program,) = base.programs
+    decode = decode_method()
+    decode = replace(decode, outputs=(*decode.outputs, floats("hidden", BATCH, ROWS, STATIC_HIDDEN)))
+    return replace(
+        base,
+        recipe=replace(base.recipe, draft="tiny-assistant"),
+        assistant=Assistant(HIDDEN),
+        programs=(replace(program, methods=(decode, draft_method())),),
+    )
 
 
 def as_onnx(base: Manifest, place: str = "") -> Manifest:

@@ -50,6 +50,14 @@ TEST(every_part_of_a_manifest_is_read) {
   CHECK(manifest.packages[0].name == "torch" && manifest.files[1].role == "tokenizer");
 }
 
+TEST(an_assistant_and_what_it_takes_are_read) {
+  const Result<Manifest> read = from_json(corpus("assisted"));
+  CHECK(read.ok() && read->assistant && read->assistant->hidden_size == 6);
+  CHECK(read.ok() && read->programs[0].methods[1].name == "draft" && read->programs[0].methods[0].outputs.size() == 2);
+  const Result<Manifest> none = from_json(corpus("tiny"));
+  CHECK(none.ok() && !none->assistant);
+}
+
 TEST(a_fault_names_its_place_and_several_are_listed_at_once) {
   CHECK(invalid(tiny_with("\"max_batch\": 2", "\"max_batch\": \"8\""),
                 "here: recipe.max_batch: expected an integer >= 1, got \"8\"; the file was edited or damaged"));

@@ -112,7 +112,7 @@ Result<const ProgramEntry*> Bundle::program(std::optional<std::string_view> back
 }
 
 Result<std::optional<Bundle>> Bundle::draft(bool check_hashes) const {
-  if (!manifest.recipe.draft) return std::optional<Bundle>();
+  if (!manifest.recipe.draft || manifest.assistant) return std::optional<Bundle>();
   const Result<fs::path> path = file(kDraftManifest);
   if (!path) return path.error();
   Result<Bundle> inside = read_bundle(path->parent_path(), check_hashes);

@@ -100,6 +100,8 @@ static Fields fields_of(Speech& to) {
   return {field("sampling_rate", kSize, to.sampling_rate), field("samples", kSize, to.samples)};
 }
 
+static Fields fields_of(Assistant& to) { return {field("hidden_size", kSize, to.hidden_size)}; }
+
 static Fields fields_of(CacheEntry& to) {
   return {field("name", kName, to.name),
           field("layer", kCount, to.layer),
@@ -178,6 +180,7 @@ static Fields fields_of(Manifest& to) {
           field("recipe", kObject, to.recipe),
           field("limits", kObject, to.limits),
           field("speech", kObject, to.speech),
+          field("assistant", kObject, to.assistant),
           field("caches", kObject, to.caches),
           field("programs", kObject, to.programs),
           field("tokens", kObject, to.tokens),

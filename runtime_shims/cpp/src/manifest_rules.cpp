@@ -41,6 +41,7 @@ void check_kind(const Manifest& manifest, Report& report) {
   check("limits.max_enc", has_encoder, limits.max_enc.has_value());
   check("limits.source_shape", has_features, limits.source_shape.has_value());
   check("speech", has_features && manifest.speech.has_value(), manifest.speech.has_value());
+  check("assistant", !has_encoder && manifest.assistant.has_value(), manifest.assistant.has_value());
   check("caches of kind cross", has_encoder, has_cross);
   if (has_encoder && manifest.tokens.start.empty())
     report.add("tokens.start: expected at least one token (kind is ", kind, "), got none");
@@ -122,16 +123,18 @@ std::string folded(std::string path) {
   return path;
 }
 
-// A bundle that drafts for this one is named by its manifest, exactly when the recipe asks for one.
+// A bundle that drafts for this one is named by its manifest, exactly when the recipe asks for one. An assistant is none.
 void check_draft(const Manifest& manifest, Report& report) {
   const std::optional<std::string>& draft = manifest.recipe.draft;
+  const bool has_assistant = manifest.assistant.has_value(), wants_bundle = draft && !has_assistant;
   std::string listed;
   for (const FileEntry& entry : manifest.files)
     if (entry.role == "draft") listed += words(listed.empty() ? "" : ", ", entry.path);
-  const std::string_view wanted = draft ? kDraftManifest : "";
+  const std::string_view wanted = wants_bundle ? kDraftManifest : "";
   if (listed == wanted) return;
-  report.add("files with role \"draft\": expected ", draft ? wanted : std::string_view("none"), " (recipe.draft is ",
-             draft ? words("\"", *draft, "\"") : "null", "), got ", listed.empty() ? "none" : listed);
+  report.add("files with role \"draft\": expected ", wants_bundle ? wanted : std::string_view("none"),
+             " (recipe.draft is ", draft ? words("\"", *draft, "\"") : "null", has_assistant ? ", an assistant" : "",
+             "), got ", listed.empty() ? "none" : listed);
 }
 
 // No file is listed twice, even on a disk that ignores case, and no file is also a directory.

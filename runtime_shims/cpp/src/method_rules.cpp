@@ -42,9 +42,26 @@ ExpectedTensor expected_source(const Manifest& manifest, const ExpectedDim& rows
 
 // The method that makes the encoder's input from a waveform; a program may do without.
 constexpr const char* kFeatures = "features";
+// The method of an assistant; it reads caches and writes none.
+constexpr const char* kDraft = "draft";
 
-// What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program. `features` is optional:
-// every program has it when `speech` is given, and none when it is null.
+// `decode` and `draft` of a model with an assistant, and the hidden states that they exchange.
+std::vector<ExpectedMethod> assisted(int64_t width, ExpectedMethod decode) {
+  const ExpectedDim one{1, 1, "one token per row"}, states{width, width, "assistant.hidden_size"};
+  const ExpectedTensor logits = decode.outputs[0];
+  const ExpectedDim rows = logits.dims[0], logit_rows = logits.dims[1], words_dim = logits.dims[2];
+  ExpectedTensor token = decode.inputs[0];
+  token.dims = {rows, one};
+  const ExpectedTensor last{"hidden", "float32", {rows, states}};
+  const ExpectedMethod draft{kDraft,
+                             {token, last, decode.inputs[1], decode.inputs[2]},
+                             {{"logits", "float32", {rows, one, words_dim}}, {"next_hidden", "float32", {rows, states}}}};
+  decode.outputs.push_back({"hidden", "float32", {rows, logit_rows, states}});
+  return {decode, draft};
+}
+
+// What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program. `features` and `draft` are
+// optional: every program has them when `speech` and `assistant` are given, and none when they are null.
 std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   const Limits& limits = manifest.limits;
   const int64_t vocab_size = manifest.tokens.vocab_size;
@@ -60,7 +77,8 @@ std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
                          {"step_lengths", index, {rows}},
                          {"logit_rows", index, {rows, logit_rows}}},
                         {{"logits", "float32", {rows, logit_rows, words_dim}}}};
-  if (manifest.kind == ModelKind::decoder_only) return {decode};
+  if (manifest.kind == ModelKind::decoder_only)
+    return manifest.assistant ? assisted(manifest.assistant->hidden_size, decode) : std::vector{decode};
   decode.inputs.push_back(lengths);
   const ExpectedTensor written{std::nullopt, index, {rows}};
   ExpectedTensor source = expected_source(manifest, rows);
@@ -150,17 +168,22 @@ std::vector<std::string> quoted_names(const std::vector<Entry>& entries) {
   return texts(entries, [](const Entry& entry) { return quoted(entry.name); });
 }
 
+// Refuses a method that `key` of the manifest, which is null, rules out.
+void check_absent(const std::string& path, const ProgramEntry& program, const char* name, const char* key,
+                  Report& report) {
+  if (std::any_of(program.methods.begin(), program.methods.end(), [&](const auto& it) { return it.name == name; }))
+    report.add(path, ".methods: there is a \"", name, "\", but ", key, " is null");
+}
+
 void check_names(const std::string& path, const ProgramEntry& program, const std::vector<ExpectedMethod>& expected,
-                 bool has_speech, Report& report) {
+                 const Manifest& manifest, Report& report) {
   const std::vector<MethodEntry>& methods = program.methods;
   report.add_all(repeated(path + ".methods, names", quoted_names(methods)));
   for (const ExpectedMethod& wanted : expected)
     if (std::none_of(methods.begin(), methods.end(), [&](const auto& method) { return method.name == wanted.name; }))
       report.add(path, ".methods: there is no \"", wanted.name, "\"");
-  const bool has_features =
-      std::any_of(methods.begin(), methods.end(), [](const auto& method) { return method.name == kFeatures; });
-  if (has_features && !has_speech)
-    report.add(path, ".methods: there is a \"", kFeatures, "\", but speech is null");
+  if (!manifest.speech) check_absent(path, program, kFeatures, "speech", report);
+  if (!manifest.assistant) check_absent(path, program, kDraft, "assistant", report);
   for (size_t number = 0; number < methods.size(); ++number) {
     const std::string method = words(path, ".methods[", number, "]");
     report.add_all(repeated(method + ".inputs, names", quoted_names(methods[number].inputs)));
@@ -175,7 +198,7 @@ void check_methods(const Manifest& manifest, Report& report) {
   for (size_t index = 0; index < manifest.programs.size(); ++index) {
     const ProgramEntry& program = manifest.programs[index];
     const std::string path = words("programs[", index, "]");
-    check_names(path, program, expected, manifest.speech.has_value(), report);
+    check_names(path, program, expected, manifest, report);
     Ranges ranges;
     for (const MethodEntry& method : program.methods) {
       const std::string place = words(path, ", ", method.name);

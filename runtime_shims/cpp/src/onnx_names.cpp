@@ -1,5 +1,7 @@
 #include "onnx_names.h"
 
+#include <algorithm>
+
 #include "fixed_capacity/words.h"
 
 namespace fixed_capacity {
@@ -21,6 +23,18 @@ std::vector<std::string> names_of(std::string_view prefix, const CacheList& cach
   return names;
 }
 
+// Of `entry`, one of `caches`.
+bool is_last_of_kind(const CacheEntry& entry, const std::vector<CacheEntry>& caches) {
+  const auto has_kind = [&](const CacheEntry& other) { return other.kind == entry.kind; };
+  return &*std::find_if(caches.rbegin(), caches.rend(), has_kind) == &entry;
+}
+
+bool reads(std::string_view method, const CacheEntry& entry, const std::vector<CacheEntry>& caches) {
+  if (method == "encode") return entry.kind == CacheKind::cross;
+  if (method == "draft") return is_last_of_kind(entry, caches);
+  return method == "decode";
+}
+
 }  // namespace
 
 std::string method_path(std::string_view program_file, std::string_view method) {
@@ -39,12 +53,13 @@ std::vector<std::string> other_files(const ProgramEntry& program) {
 CacheList read_caches(std::string_view method, const std::vector<CacheEntry>& caches) {
   CacheList taken;
   for (const CacheEntry& entry : caches)
-    if (method == "decode" || (method == "encode" && entry.kind == CacheKind::cross)) taken.push_back(&entry);
+    if (reads(method, entry, caches)) taken.push_back(&entry);
   return taken;
 }
 
 CacheList written_caches(std::string_view method, const std::vector<CacheEntry>& caches) {
   CacheList written;
+  if (method == "draft") return written;
   for (const CacheEntry* entry : read_caches(method, caches))
     if ((entry->kind == CacheKind::cross) == (method == "encode")) written.push_back(entry);
   return written;

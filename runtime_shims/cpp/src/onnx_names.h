@@ -27,10 +27,12 @@ std::string method_path(std::string_view program_file, std::string_view method);
 // Every file of a program, of whatever format, beside `program.file` itself: methods, then weights.
 std::vector<std::string> other_files(const ProgramEntry& program);
 
-// The caches that a method takes, in the order of its inputs: `encode` the cross caches, `decode` all.
+// The caches that a method takes, in the order of its inputs: `encode` the cross caches, `decode` all, `draft` the last of
+// each kind.
 CacheList read_caches(std::string_view method, const std::vector<CacheEntry>& caches);
 
-// The caches that a method returns, in the order of its outputs: `encode` the cross caches, `decode` the others.
+// The caches that a method returns, in the order of its outputs: `encode` the cross caches, `decode` the others, `draft`
+// none.
 CacheList written_caches(std::string_view method, const std::vector<CacheEntry>& caches);
 
 // Names of these caches as inputs and as outputs, keys before values.

@@ -42,7 +42,8 @@ struct ModelSource {
 };
 
 // The export options with every default filled in. `max_enc` is null for decoder-only models. `index_dtype` is the type
-// of token ids, positions and lengths, as the programs take them.
+// of token ids, positions and lengths, as the programs take them. `draft` is null, `self-int4`, or the model whose bundle
+// lies in `draft`; with an assistant, the assistant.
 struct ResolvedRecipe {
   std::string model;
   int64_t max_batch = 0;
@@ -74,11 +75,19 @@ struct Speech {
   int64_t sampling_rate = 0, samples = 0;
 };
 
+// A model that drafts tokens over the caches of this one (`draft`), from hidden states of `hidden_size` values.
+//
+// It reads the last self-attention cache of each kind. Null where the programs have no such method.
+struct Assistant {
+  int64_t hidden_size = 0;
+};
+
 // The key and the value cache of one layer: [max_batch, kv_heads, slots, key_dim or value_dim].
 //
-// `reach` is the window of a sliding layer (at most max_dec), max_dec of a full layer, max_enc of a cross layer.
-// `size_bytes` counts keys and values together. With int8 the last size of the tensors is larger by 4: each position of
-// a head ends with its scale, a float32.
+// `reach` is what is kept, up to the next position: the window of a sliding layer (two more where an assistant looks
+// further; at most max_dec), max_dec of a full layer, max_enc of a cross layer. `size_bytes` counts keys and values
+// together. With int8 the last size of the tensors is larger by 4: each position of a head ends with its scale, a
+// float32.
 struct CacheEntry {
   std::string name;
   int64_t layer = 0;
@@ -162,6 +171,7 @@ struct Manifest {
   ResolvedRecipe recipe;
   Limits limits;
   std::optional<Speech> speech;
+  std::optional<Assistant> assistant;
   std::vector<CacheEntry> caches;
   std::vector<ProgramEntry> programs;
   TokenRules tokens;
