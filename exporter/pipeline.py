@@ -109,7 +109,8 @@ def _write(
         traced = trace_methods(_modules(model, plan, spelling, front_end, _load_assistant(planned)), methods)
         check_graphs(traced)
         del model  # lowering takes the weights: a large model is in memory once
-        programs += lower_programs(traced, methods, backends, plan, aside, progress)
+        named = replace(plan, recipe=replace(plan.recipe, model=planned.source.name))  # never a path of this machine
+        programs += lower_programs(traced, methods, backends, named, aside, progress)
     draft_bytes = 0 if draft is None else draft.weights_bytes + draft.planned_bytes
     planned_bytes = max(program.planned_bytes for program in programs)
     require_planned(plan, planned_bytes, planned.max_memory_bytes, draft_bytes)
@@ -119,11 +120,12 @@ def _write(
     progress.stage("writing the bundle")
     manifest = build_manifest(exported, file_entries(aside))
     write_manifest(aside, manifest)
-    difference = None
+    difference, golden_tokens = None, 0
     if verify:
         progress.stage("verifying against eager")
         results = verify_bundle(aside, lambda backend: _stages(planned, backend, front_end))
         difference = max(result.logits_difference for result in results)
+        golden_tokens = min(result.tokens for result in results)
     return ExportReport(
         bundle=str(output),
         kind=plan.kind,
@@ -133,6 +135,7 @@ def _write(
         cache_bytes=plan.cache_bytes,
         planned_bytes=manifest.memory.planned_bytes,
         logits_difference=difference,
+        golden_tokens=golden_tokens,
         dropped_settings=planned.rules.dropped,
         assumed_settings=planned.rules.assumed,
         text_part_only=planned.source.is_text_part,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from recipes.geometries.index import HUB_IDS
 from runtime_shims.contract.manifest_rules import SELF_INT4
+from runtime_shims.contract.onnx_names import RUNTIME
+from runtime_shims.reference.onnx_sessions import is_older
 
 if TYPE_CHECKING:
     from exporter.bundle.token_rules import Rules
@@ -156,4 +159,8 @@ def _require_onnx() -> None:
     missing = [name for name in ("onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
         fault = f"{' and '.join(missing)} not installed; install fixed-capacity[onnx], or use another backend"
+        raise PlanError("--backend onnx", [fault])
+    installed = version("onnxruntime")
+    if is_older(installed, RUNTIME):
+        fault = f"onnxruntime {installed} is too old to check what is exported; install onnxruntime {RUNTIME} or later"
         raise PlanError("--backend onnx", [fault])

@@ -6,6 +6,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.onnx_limits import PREFIX, stated_limits
 
 PRODUCER = "fixed-capacity"
 
@@ -40,18 +41,8 @@ def describe(model: ir.Model, method: str, plan: CapacityPlan) -> None:
 
 def _facts(plan: CapacityPlan) -> dict[str, str]:
     """Read by `InferenceSession.get_modelmeta().custom_metadata_map`."""
-    limits = plan.limits()
-    facts = {
-        "model": plan.recipe.model,
-        "kind": plan.kind,
-        "max_batch": limits.max_batch,
-        "max_enc": limits.max_enc,
-        "max_dec": limits.max_dec,
-        "max_step": limits.max_step,
-        "max_logit_rows": limits.max_logit_rows,
-        "vocab_size": plan.vocab_size,
-    }
-    return {f"fixed_capacity.{name}": str(value) for name, value in facts.items() if value is not None}
+    names = {f"{PREFIX}model": plan.recipe.model, f"{PREFIX}kind": plan.kind}
+    return names | stated_limits(plan.limits(), plan.vocab_size, plan.entries())
 
 
 def _meaning(name: str) -> str:

@@ -35,7 +35,7 @@ OneBackendOption = Annotated[
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the ladder; `passed` is None when an earlier one failed and it was not tried."""
+    """One step of the ladder; `passed` is None when it was not tried: an earlier one failed, or nothing is recorded."""
 
     subject: str
     check: str
@@ -55,7 +55,7 @@ def verify(
     rungs = _rungs(opened, backend, threads)
     if (draft := opened.draft()) is not None:
         rungs += [replace(rung, subject=f"draft, {rung.subject}") for rung in _rungs(draft, backend, threads)]
-    passed = all(rung.passed for rung in rungs)
+    passed = not any(rung.passed is False for rung in rungs)
     if as_json:
         print_json({"bundle": str(bundle), "passed": passed, "rungs": [asdict(rung) for rung in rungs]})
     else:
@@ -63,7 +63,7 @@ def verify(
 
         Console(highlight=False, markup=False).print(ladder(rungs))
     if not passed:
-        first = next(rung for rung in rungs if not rung.passed)
+        first = next(rung for rung in rungs if rung.passed is False)
         typer.echo(f"verification failed: {first.subject}, {first.check}: {first.detail}", err=True)
         raise typer.Exit(1)
 
@@ -152,6 +152,8 @@ def _answer_rungs(backend: str, result: ReplayResult) -> list[Rung]:
             f"; request {at.request}, row {at.row}, new token {at.position}: "
             f"expected {_token(at.expected)}, got {_token(at.got)}"
         )
+    if result.tokens == 0:
+        return [logits, Rung(backend, "tokens", None, "none recorded: no logit decides one by more than the tolerance")]
     return [logits, Rung(backend, "tokens", result.tokens_passed, detail)]
 
 

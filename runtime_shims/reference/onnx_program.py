@@ -30,6 +30,7 @@ from runtime_shims.contract.manifest import (
     ProgramEntry,
     TensorEntry,
 )
+from runtime_shims.contract.onnx_limits import limit_faults
 from runtime_shims.contract.onnx_names import method_path, past_names, present_names, read_caches, written_caches
 from runtime_shims.reference.onnx_check import StatedTensor, method_faults, planned_faults
 from runtime_shims.reference.onnx_sessions import checked_threads, load_session, one_line
@@ -181,7 +182,10 @@ def _allocate(manifest: Manifest) -> dict[str, Tensor]:
 def _faults(manifest: Manifest, entry: ProgramEntry, method: MethodEntry, session: Any) -> list[str]:
     inputs, outputs = map(_stated, (session.get_inputs(), session.get_outputs()))
     place = f"programs[{manifest.programs.index(entry)}]"
-    return method_faults(place, method, manifest, (inputs, outputs))
+    stated = session.get_modelmeta().custom_metadata_map
+    return method_faults(place, method, manifest, (inputs, outputs)) + limit_faults(
+        f"{place}, {method.name}", manifest, stated
+    )
 
 
 def _stated(arguments: Any) -> tuple[StatedTensor, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from runtime_shims.contract.bundle_reader import REPAIR
 from runtime_shims.contract.errors import BundleCorrupt, UnsupportedSetting, UserInputError
-from runtime_shims.contract.onnx_names import RUNTIME
+from runtime_shims.contract.onnx_names import OPSET, RUNTIME
 from runtime_shims.reference.native_stderr import captured_native_stderr
 
 _SILENT = 4
@@ -20,7 +20,9 @@ _TOO_NEW = re.compile(r"Opset \d+ is under development|Unsupported model IR vers
 
 
 def load_runtime() -> Any:
-    """The module `onnxruntime`, silenced. Raises UnsupportedSetting when it is not installed.
+    """The module `onnxruntime`, silenced. Raises UnsupportedSetting when it is not installed, or too old.
+
+    Releases before the oldest that is known to run these programs may run them, and answer something else.
 
     Official builds from 1.29 on tell their maker about every model, and keep a database in the user's home for that.
     Whoever wants that sets the variable to another value.
@@ -33,6 +35,11 @@ def load_runtime() -> Any:
         raise UnsupportedSetting(
             f"onnxruntime is not installed ({error}), so ONNX programs cannot run; install fixed-capacity[onnx]"
         ) from None
+    if is_older(onnxruntime.__version__, RUNTIME):
+        raise UnsupportedSetting(
+            f"onnxruntime {onnxruntime.__version__} is too old for ONNX programs; "
+            f"install onnxruntime {RUNTIME} or later"
+        )
     onnxruntime.set_default_logger_severity(_SILENT)
     return onnxruntime
 
@@ -53,10 +60,16 @@ def load_session(path: Path, threads: int) -> Any:
         too_new = _TOO_NEW.search(cause)
         if too_new is not None:
             raise UnsupportedSetting(
-                f"{path.name} needs more than onnxruntime {runtime.__version__} knows ({too_new[0]}); "
-                f"install onnxruntime {RUNTIME} or later"
+                f"{path.name} needs more than onnxruntime {runtime.__version__} knows ({too_new[0]}), and this release "
+                f"writes opset {OPSET}; install a newer onnxruntime, or export the model again"
             ) from None
         raise BundleCorrupt(path.name, [f"ONNX Runtime cannot load it ({cause})"], REPAIR) from None
+
+
+def is_older(version: str, wanted: str) -> bool:
+    """Whether a version is before `wanted`, by the numbers that `wanted` has."""
+    numbers, least = ([int(part) for part in re.findall(r"\d+", text)] for text in (version, wanted))
+    return numbers[: len(least)] < least
 
 
 def one_line(error: Exception) -> str:

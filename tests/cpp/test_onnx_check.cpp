@@ -28,7 +28,11 @@ Manifest seq2seq() {
   manifest.limits.max_logit_rows = 2;
   manifest.tokens.vocab_size = 10;
   manifest.memory.cache_bytes = 1000;
+  manifest.limits.max_dec = 50;
+  manifest.limits.max_step = 3;
   manifest.caches = {cache("self.0", CacheKind::sliding, "float32"), cache("cross.0", CacheKind::cross, "int8")};
+  manifest.caches[0].reach = 7;
+  manifest.caches[1].reach = 9;
   const MethodEntry encode{"encode", {{"input_ids", "int64", {kRows, {"e", 1, 9}}}}, {{"written", "int64", {kRows}}}};
   const MethodEntry decode{"decode", {{"tokens", "int32", {kRows, {"t", 1, 3}}}}, {{"logits", "float32", {kRows}}}};
   ProgramEntry program;
@@ -44,6 +48,10 @@ GraphTensor graph_cache(const char* name, const char* type, int64_t last) {
   return {name, type, {"b", int64_t{2}, int64_t{9}, last}};
 }
 
+// What both graphs that `seq2seq` describes state of its limits.
+const std::vector<GraphLimit> kLimits{{"max_batch", "4"}, {"max_dec", "50"},    {"max_step", "3"},
+                                      {"max_logit_rows", "2"}, {"vocab_size", "10"}, {"reach", "7,9"}};
+
 // The graphs that `seq2seq` describes.
 GraphSignature encode_graph() {
   return {{{"input_ids", "tensor(int64)", {"b", "e"}},
@@ -51,7 +59,8 @@ GraphSignature encode_graph() {
            graph_cache("past_key_values.0.encoder.value", "tensor(int8)", 20)},
           {{"written", "tensor(int64)", {"b"}},
            graph_cache("present.0.encoder.key", "tensor(int8)", 16),
-           graph_cache("present.0.encoder.value", "tensor(int8)", 20)}};
+           graph_cache("present.0.encoder.value", "tensor(int8)", 20)},
+          kLimits};
 }
 
 GraphSignature decode_graph() {
@@ -62,7 +71,8 @@ GraphSignature decode_graph() {
            graph_cache("past_key_values.0.encoder.value", "tensor(int8)", 20)},
           {{"logits", "tensor(float)", {"b"}},
            graph_cache("present.0.decoder.key", "tensor(float)", 12),
-           graph_cache("present.0.decoder.value", "tensor(float)", 16)}};
+           graph_cache("present.0.decoder.value", "tensor(float)", 16)},
+          kLimits};
 }
 
 Faults faults_of(const Manifest& manifest, size_t method, const GraphSignature& stated) {
@@ -113,7 +123,29 @@ TEST(a_cache_more_or_less_is_told_by_its_number) {
   Manifest manifest = seq2seq();
   manifest.caches.pop_back();
   const Faults faults = faults_of(manifest, 1, decode_graph());
-  CHECK(faults == Faults{"programs[0], decode, inputs: 3 are listed, the program has 5"});
+  CHECK((faults == Faults{"programs[0], decode, inputs: 3 are listed, the program has 5",
+                          "programs[0], decode, reach: 7 here, 7,9 in the program"}));
+}
+
+TEST(limits_are_those_that_the_graph_was_made_for) {
+  Manifest manifest = seq2seq();
+  manifest.limits.max_step = 9;
+  manifest.caches[0].reach = 1;
+  GraphSignature graph = decode_graph();
+  graph.limits.erase(graph.limits.begin());
+  const Faults faults = faults_of(manifest, 1, graph);
+  CHECK((faults == Faults{"programs[0], decode, max_batch: 4 here, nothing in the program",
+                          "programs[0], decode, max_step: 9 here, 3 in the program",
+                          "programs[0], decode, reach: 1,9 here, 7,9 in the program"}));
+}
+
+TEST(versions_are_compared_by_their_numbers) {
+  CHECK(is_older("1.26.0", "1.27"));
+  CHECK(is_older("1.9.3", "1.27"));
+  CHECK(is_older("0.99", "1.27"));
+  CHECK(!is_older("1.27.0", "1.27"));
+  CHECK(!is_older("1.32.1-dev", "1.27"));
+  CHECK(!is_older("2", "1.27"));
 }
 
 TEST(a_batch_with_a_size_is_not_one_with_a_name) {

@@ -24,6 +24,7 @@ from runtime_shims.contract.errors import BundleCorrupt, ManifestInvalid, Unsupp
 from runtime_shims.contract.manifest import Manifest
 from runtime_shims.reference.native_stderr import captured_native_stderr
 from runtime_shims.reference.onnx_program import OnnxProgram
+from runtime_shims.reference.onnx_sessions import is_older, load_runtime
 from tests.parity.programs import LLAMA_ONNX, Lowered, on
 from tests.parity.support import Planned
 
@@ -53,7 +54,7 @@ def test_an_opset_that_the_runtime_does_not_know_is_refused_with_the_version_tha
     rewrite(root, lambda model: setattr(model.opset_import[0], "version", 99))
     line = refused_line(root, UnsupportedSetting)
     assert line.startswith("decode.onnx needs more than onnxruntime ")
-    assert "install onnxruntime 1.27 or later" in line
+    assert "this release writes opset 24; install a newer onnxruntime" in line
     assert "pset 99" in line
 
 
@@ -116,10 +117,25 @@ def planned(manifest: Manifest) -> Manifest:
     return replace(manifest, programs=(replace(program, planned_bytes=program.planned_bytes + 1),))
 
 
+def wider(manifest: Manifest) -> Manifest:
+    """More rows of a step, and what follows from it, without a change of any size in a graph."""
+    limits = manifest.limits
+    limits = replace(limits, max_dec=limits.max_dec + 2, max_step=limits.max_step - 2)
+    return replace(manifest, limits=limits)
+
+
+def nearer(manifest: Manifest) -> Manifest:
+    """A smaller reach lets more be rolled back than the ring holds."""
+    caches = tuple(replace(entry, reach=entry.reach - 1) for entry in manifest.caches)
+    return replace(manifest, caches=caches)
+
+
 @on(LLAMA_ONNX)
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
+        (wider, "programs[0], decode, max_dec: 514 here, 512 in the program"),
+        (nearer, "programs[0], decode, reach: 511,511 here, 512,512 in the program"),
         (longer, "programs[0], decode, inputs: past_key_values.0.key tensor(float)[b, 2, 517, 12] here, past_key_"),
         (fewer, "programs[0], decode, inputs: 6 are listed, the program has 8"),
         (renamed, "programs[0], decode, outputs: present.9.key tensor(float)[b, 2, 516, 12] here, present.0"),
@@ -205,3 +221,18 @@ def test_verify_refuses_a_graph_that_states_a_false_shape(lowered: Lowered, tmp_
 def widen_a_cache(model: onnx.ModelProto) -> None:
     """State that a cache comes back with one slot more."""
     model.graph.output[1].type.tensor_type.shape.dim[2].dim_value += 1
+
+
+@pytest.mark.parametrize("version", ["1.26.0", "1.9.1"])
+def test_a_runtime_that_may_answer_something_else_is_refused_by_its_version(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """1.26 loads these programs, and gave other tokens with an embedding of 4 bits."""
+    monkeypatch.setattr("onnxruntime.__version__", version)
+    with pytest.raises(UnsupportedSetting, match=rf"onnxruntime {version} is too old .* install onnxruntime 1\.27"):
+        load_runtime()
+
+
+def test_versions_are_compared_by_their_numbers() -> None:
+    assert is_older("1.9.3", "1.27")
+    assert not any(is_older(version, "1.27") for version in ("1.27.0", "1.32.1.dev2", "2.0"))

@@ -179,7 +179,7 @@ def report(**changes: Any) -> ExportReport:
         "bundle": "x.bundle", "kind": "decoder_only", "attention": "fused",
         "programs": {"model.xnnpack.pte": 2_000_000, "model.portable.pte": 1_500_000},
         "weights_bytes": 1_400_000, "cache_bytes": 10_400, "planned_bytes": 22_400,
-        "logits_difference": 1.9e-06, "dropped_settings": (), "assumed_settings": (),
+        "logits_difference": 1.9e-06, "golden_tokens": 9, "dropped_settings": (), "assumed_settings": (),
     }  # fmt: skip
     return ExportReport(**(values | changes))
 
@@ -198,3 +198,8 @@ def test_a_report_does_not_hide_what_was_skipped_dropped_or_assumed() -> None:
     assert "assumes language=en: the checkpoint leaves it open" in text
     assert "not verified" in text
     assert "decodes greedily; the checkpoint also asks for do_sample=True, num_beams=4" in text
+
+
+def test_a_report_claims_no_golden_token_where_none_is_recorded() -> None:
+    last = str(report(golden_tokens=0)).splitlines()[-1]
+    assert last == "verified: logits within 1.9e-06 of eager PyTorch, which decide no golden token by more"

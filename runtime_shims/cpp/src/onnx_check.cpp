@@ -1,6 +1,8 @@
 // Shape legend: B batch rows, K key/value heads, S slots, D key or value size.
 #include "onnx_check.h"
 
+#include <algorithm>
+
 #include "fixed_capacity/words.h"
 #include "natural.h"
 #include "onnx_names.h"
@@ -61,6 +63,31 @@ void compare(const std::string& place, const std::vector<GraphTensor>& wanted, c
                              " in the program"));
 }
 
+// What the graphs of a manifest's program state: the twin of contract/onnx_limits.py.
+std::vector<GraphLimit> stated_limits(const Manifest& manifest) {
+  const Limits& limits = manifest.limits;
+  std::vector<GraphLimit> stated{{"max_batch", words(limits.max_batch)}};
+  if (limits.max_enc) stated.push_back({"max_enc", words(*limits.max_enc)});
+  stated.push_back({"max_dec", words(limits.max_dec)});
+  stated.push_back({"max_step", words(limits.max_step)});
+  stated.push_back({"max_logit_rows", words(limits.max_logit_rows)});
+  stated.push_back({"vocab_size", words(manifest.tokens.vocab_size)});
+  std::string reach;
+  for (const CacheEntry& entry : manifest.caches) reach += words(reach.empty() ? "" : ",", entry.reach);
+  stated.push_back({"reach", reach});
+  return stated;
+}
+
+void compare_limits(const std::string& place, const std::vector<GraphLimit>& wanted,
+                    const std::vector<GraphLimit>& found, Faults& faults) {
+  for (const GraphLimit& limit : wanted) {
+    const auto at = std::find_if(found.begin(), found.end(), [&](const auto& one) { return one.name == limit.name; });
+    const std::string value = at == found.end() ? "nothing" : at->value;
+    if (value != limit.value)
+      faults.push_back(words(place, ", ", limit.name, ": ", limit.value, " here, ", value, " in the program"));
+  }
+}
+
 std::string path_of(const Manifest& manifest, const ProgramEntry& entry) {
   size_t number = 0;
   while (manifest.programs[number].file != entry.file) ++number;
@@ -72,6 +99,8 @@ std::string path_of(const Manifest& manifest, const ProgramEntry& entry) {
 std::vector<int64_t> key_sizes(const CacheEntry& entry) { return row_sizes(entry, entry.key_dim); }
 std::vector<int64_t> value_sizes(const CacheEntry& entry) { return row_sizes(entry, entry.value_dim); }
 
+std::string limit_key(const std::string& name) { return "fixed_capacity." + name; }
+
 std::string graph_type(const std::string& dtype) {
   if (dtype == "float32") return "tensor(float)";
   for (const char* same : {"float16", "bfloat16", "int8", "int32", "int64"})
@@ -81,7 +110,7 @@ std::string graph_type(const std::string& dtype) {
 
 Faults method_faults(const Manifest& manifest, const ProgramEntry& entry, const MethodEntry& method,
                      const GraphSignature& stated) {
-  GraphSignature wanted{listed(method.inputs), listed(method.outputs)};
+  GraphSignature wanted{listed(method.inputs), listed(method.outputs), stated_limits(manifest)};
   const std::string place = words(path_of(manifest, entry), ", ", method.name);
   if (!wanted.inputs.empty() && !wanted.inputs[0].sizes.empty()) {
     const GraphSize rows = wanted.inputs[0].sizes[0];
@@ -93,6 +122,7 @@ Faults method_faults(const Manifest& manifest, const ProgramEntry& entry, const 
   Faults faults;
   compare(place + ", inputs", wanted.inputs, stated.inputs, faults);
   compare(place + ", outputs", wanted.outputs, stated.outputs, faults);
+  compare_limits(place, wanted.limits, stated.limits, faults);
   return faults;
 }
 

@@ -25,10 +25,23 @@ struct GraphTensor {
   bool operator==(const GraphTensor&) const = default;
 };
 
-// The inputs and outputs that a graph states.
+// A limit that a graph states in its metadata: name and value.
+struct GraphLimit {
+  std::string name, value;
+};
+
+// The inputs, outputs and limits that a graph states; a limit that it does not state is not listed.
 struct GraphSignature {
   std::vector<GraphTensor> inputs, outputs;
+  std::vector<GraphLimit> limits;
 };
+
+// Where a graph's metadata keeps the limit `name`.
+std::string limit_key(const std::string& name);
+
+// Every limit that a graph may state, `reach` being that of all caches in turn.
+inline constexpr const char* kGraphLimits[] = {"max_batch", "max_enc",        "max_dec", "max_step",
+                                               "max_logit_rows", "vocab_size", "reach"};
 
 // What the runtime calls the type that a manifest calls `dtype`; what it does not know keeps its name.
 std::string graph_type(const std::string& dtype);

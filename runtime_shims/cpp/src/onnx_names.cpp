@@ -73,4 +73,19 @@ std::vector<std::string> present_names(const CacheList& caches, ModelKind kind) 
   return names_of("present", caches, kind);
 }
 
+bool is_older(std::string_view version, std::string_view wanted) {
+  const auto next = [](std::string_view& text) {
+    int64_t number = 0;
+    size_t used = 0;
+    for (; used < text.size() && text[used] >= '0' && text[used] <= '9'; ++used) number = number * 10 + (text[used] - '0');
+    text.remove_prefix(used < text.size() ? used + 1 : used);
+    return number;
+  };
+  while (!wanted.empty()) {
+    const int64_t found = next(version), least = next(wanted);
+    if (found != least) return found < least;
+  }
+  return false;
+}
+
 }  // namespace fixed_capacity

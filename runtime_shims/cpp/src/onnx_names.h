@@ -7,6 +7,7 @@
 // `<layer>.encoder.key` of cross-attention.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,11 @@ namespace fixed_capacity {
 
 // The oldest version of ONNX Runtime that is known to run such a program.
 inline constexpr std::string_view kOldestOnnxRuntime = "1.27";
+// The version of ONNX's operators that its graphs are written in.
+inline constexpr int64_t kOnnxOpset = 24;
+
+// Whether a version is before `wanted`, by the numbers that `wanted` has.
+bool is_older(std::string_view version, std::string_view wanted);
 
 // Some of a manifest's caches.
 using CacheList = std::vector<const CacheEntry*>;

@@ -76,10 +76,10 @@ Result<std::shared_ptr<const OnnxEnvironment>> OnnxEnvironment::shared(std::opti
   static std::weak_ptr<const OnnxEnvironment> newest;  // the runtime allows one environment in a process
   const std::lock_guard lock(mutex);
   if (auto known = newest.lock()) return known;
-  if (onnx_api() == nullptr)
-    return refusal(ErrorCode::unsupported_setting, "ONNX Runtime ", OrtGetApiBase()->GetVersionString(),
-                   " is older than what this build was made for; install onnxruntime ",
-                   kOldestOnnxRuntime, " or later");
+  const std::string version = OrtGetApiBase()->GetVersionString();
+  if (onnx_api() == nullptr || is_older(version, kOldestOnnxRuntime))
+    return refusal(ErrorCode::unsupported_setting, "onnxruntime ", version,
+                   " is too old for ONNX programs; install onnxruntime ", kOldestOnnxRuntime, " or later");
   // Official builds from 1.29 on tell their maker about every model, keep a database in the user's home for that, and
   // open it with the environment. Whoever wants that sets the variable to another value.
   (void)setenv("ORT_DISABLE_TELEMETRY", "1", 0);
@@ -115,8 +115,8 @@ Result<OnnxSession> OnnxEnvironment::open(const std::filesystem::path& path, con
   if (!cause) return OnnxSession(session);
   if (const auto unknown = what_is_too_new(*cause))
     return refusal(ErrorCode::unsupported_setting, name, " needs more than onnxruntime ",
-                   OrtGetApiBase()->GetVersionString(), " knows (", *unknown, "); install onnxruntime ",
-                   kOldestOnnxRuntime, " or later");
+                   OrtGetApiBase()->GetVersionString(), " knows (", *unknown, "), and this release writes opset ",
+                   kOnnxOpset, "; install a newer onnxruntime, or export the model again");
   return Error{ErrorCode::bundle_corrupt,
                faults_text(name, {words("ONNX Runtime cannot load it (", *cause, ")")}, kRepair)};
 }

@@ -71,6 +71,28 @@ std::optional<std::string> read_tensors(const OrtSession* session, GetCount get_
   return std::nullopt;
 }
 
+using Metadata = OnnxHandle<OrtModelMetadata, &OrtApi::ReleaseModelMetadata>;
+
+// The limits that a session's metadata holds.
+std::optional<std::string> read_limits(const OrtSession* session, std::vector<GraphLimit>& to) {
+  const OrtApi& api = *onnx_api();
+  OrtAllocator* allocator = nullptr;  // the runtime's own
+  if (auto cause = onnx_failure(api.GetAllocatorWithDefaultOptions(&allocator))) return cause;
+  OrtModelMetadata* metadata = nullptr;
+  if (auto cause = onnx_failure(api.SessionGetModelMetadata(session, &metadata))) return cause;
+  const Metadata owner(metadata);
+  for (const char* name : kGraphLimits) {
+    char* value = nullptr;
+    const std::string key = limit_key(name);
+    if (auto cause = onnx_failure(api.ModelMetadataLookupCustomMetadataMap(metadata, allocator, key.c_str(), &value)))
+      return cause;
+    if (value == nullptr) continue;
+    to.push_back({name, value});
+    if (auto cause = onnx_failure(api.AllocatorFree(allocator, value))) return cause;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<GraphSignature> signature_of(const OrtSession* session) {
@@ -81,6 +103,7 @@ Result<GraphSignature> signature_of(const OrtSession* session) {
   if (!cause)
     cause = read_tensors(session, api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo,
                          stated.outputs);
+  if (!cause) cause = read_limits(session, stated.limits);
   if (cause) return refusal(ErrorCode::program_failed, "ONNX Runtime does not tell what a graph takes (", *cause, ")");
   return stated;
 }
