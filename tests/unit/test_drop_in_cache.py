@@ -299,6 +299,29 @@ def test_continuing_is_asked_for_once_per_call(gemma3: PreTrainedModel) -> None:
     assert cache.get_seq_length() == 5 + 4 - 1
 
 
+def test_a_reset_takes_back_that_a_request_was_to_go_on(t5: PreTrainedModel) -> None:
+    cache = cache_for(t5)
+    answer(t5, tiny_models.tokens(1, 9, seed=1), cache)
+    cache.continue_request()
+    cache.reset()
+    source = tiny_models.tokens(1, 9, seed=2)
+    check_equal(answer(t5, source, cache), answer(t5, source))
+
+
+def test_a_step_that_was_broken_off_is_not_gone_on_with(
+    gemma3: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = cache_for(gemma3)
+    prompt = tiny_models.tokens(1, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(gemma3.model.layers[2].self_attn.q_proj, "forward", None)
+        with pytest.raises(TypeError):
+            step(gemma3, cache, prompt)
+    with pytest.raises(UserInputError, match=r"broken off half-way: call reset\(\)"):
+        cache.continue_request()
+    check_equal(answer(gemma3, prompt, cache), answer(gemma3, prompt))
+
+
 def test_the_deprecated_spelling_of_the_argument_works_too(gemma3: PreTrainedModel) -> None:
     cache = cache_for(gemma3)
     prompt = tiny_models.tokens(2, 9)
