@@ -9,11 +9,11 @@ from transformers.cache_utils import Cache, DummyLayer, EncoderDecoderCache
 from exporter.drop_in.cross_attention import CrossAttentionLayer
 from exporter.drop_in.plan import CachePlan
 from exporter.drop_in.self_attention import SelfAttentionLayer
-from runtime_shims.contract.errors import RollbackTooDeep
+from runtime_shims.contract.errors import RollbackTooDeep, UserInputError
 from runtime_shims.contract.formatting import format_bytes
 
 
-class RequestMixin:
+class RequestCache(Cache):
     """Every `generate` call is a request of its own, unless the caller says that it goes on.
 
     `generate` marks the cache that its caller gave by setting `_is_user_defined`, once per call and before the model
@@ -37,15 +37,27 @@ class RequestMixin:
             self.reset()
 
     def reset(self) -> None:
-        raise NotImplementedError
+        """Forget the request, an encoder's keys and values included. Nothing is cleared or allocated."""
+        self._continues = False
+        super().reset()
 
     def continue_request(self) -> None:
         """The next `generate` call goes on where this request stands, once.
 
         Give that call the whole conversation's ids; those that the cache holds are not computed again. Without this
         call the answer is the same, and they are. An encoder-decoder model's source must be the same.
+
+        Raises:
+            UserInputError: the last step was broken off, so that layers hold different lengths.
         """
+        if len({layer.length for layer in self.owners}) > 1:
+            raise UserInputError("the last step was broken off half-way: call reset() and begin the request again")
         self._continues = True
+
+    @property
+    def owners(self) -> Sequence[SelfAttentionLayer]:
+        """The self-attention layers that have keys and values of their own."""
+        raise NotImplementedError
 
     @property
     def memory_bytes(self) -> int:
@@ -61,7 +73,7 @@ class RequestMixin:
         )
 
 
-class FixedCapacityCache(RequestMixin, Cache):
+class FixedCapacityCache(RequestCache):
     """Self-attention caches of all decoder layers, allocated once."""
 
     def __init__(self, plan: CachePlan) -> None:
@@ -75,15 +87,10 @@ class FixedCapacityCache(RequestMixin, Cache):
 
     @property
     def owners(self) -> Sequence[SelfAttentionLayer]:
-        """The layers that have keys and values of their own."""
         return [layer for layer in self.layers if isinstance(layer, SelfAttentionLayer)]
 
-    def reset(self) -> None:
-        """Forget the request. Nothing is cleared or allocated."""
-        Cache.reset(self)
-
-    def crop(self, tokens: int) -> None:
-        """Take tokens back: the last `-tokens` when negative, all but the first `tokens` when positive; 0 does nothing.
+    def crop(self, tokens_to_remove: int) -> None:
+        """Take tokens back: so many of the last when negative, all but so many of the first when positive.
 
         One integer per layer changes; nothing is copied.
 
@@ -91,7 +98,7 @@ class FixedCapacityCache(RequestMixin, Cache):
             RollbackTooDeep: sliding layers have overwritten what the rest would need; nothing was changed.
         """
         length = self.get_seq_length()
-        removed = max(length - tokens, 0) if tokens > 0 else -tokens
+        removed = max(length - tokens_to_remove, 0) if tokens_to_remove > 0 else -tokens_to_remove
         written = [layer for layer in self.owners if layer.rows]
         allowed = min((layer.max_rollback for layer in written), default=0)
         if removed > length:
@@ -106,19 +113,21 @@ class FixedCapacityCache(RequestMixin, Cache):
             layer.crop(-removed)
 
 
-class FixedCapacityEncoderDecoderCache(RequestMixin, EncoderDecoderCache):
+class FixedCapacityEncoderDecoderCache(RequestCache, EncoderDecoderCache):
     """Self- and cross-attention caches of all decoder layers, allocated once."""
 
     def __init__(self, plan: CachePlan) -> None:
         """Allocate `plan`'s buffers."""
-        owners = [(index, layer) for index, layer in enumerate(plan.layers) if layer is not None]
-        cross = [CrossAttentionLayer(index, layer, plan.capacity, self.reset) for index, layer in owners]
+        cross = [
+            DummyLayer() if layer is None else CrossAttentionLayer(index, layer, plan.capacity, self.reset)
+            for index, layer in enumerate(plan.layers)
+        ]
         super().__init__(FixedCapacityCache(plan), Cache(layers=cross))
         self.plan = plan
 
-    def reset(self) -> None:
-        """Forget the request, the encoder's keys and values included. Nothing is cleared or allocated."""
-        EncoderDecoderCache.reset(self)
+    @property
+    def owners(self) -> Sequence[SelfAttentionLayer]:
+        return self.self_attention_cache.owners
 
     def check_dynamic_cache(self, method: str) -> None:
         """Transformers asks this before it takes back, repeats or selects: all of that works here."""

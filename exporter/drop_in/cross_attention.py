@@ -63,8 +63,8 @@ class CrossAttentionLayer(CacheLayerMixin):
                 f"{length} encoder positions, the cache holds {self.max_enc}: make it with max_enc >= {length}"
             )
         self.rows, self.length = rows, length
-        self.keys.copy_(key_states)
-        self.values.copy_(value_states)
+        self.keys.copy_(key_states.detach())
+        self.values.copy_(value_states.detach())
         return self.keys, self.values
 
     @property

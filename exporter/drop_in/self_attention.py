@@ -68,6 +68,7 @@ class SelfAttentionLayer(CacheLayerMixin):
         first = start - self._visible(start)
         written = min(step, self.slots)
         keys, values = self.key_buffer[:rows], self.value_buffer[:rows]
+        key_states, value_states = key_states.detach(), value_states.detach()  # buffers hold numbers, no graphs
         if self.is_sliding and (torch.compiler.is_compiling() or (step > self.geometry.max_step and end > self.slots)):
             # A prefill wider than the ring was sized for overwrites what it still reads, so it reads first.
             seen_keys = torch.cat([self._read(keys, first, start), key_states], dim=2)

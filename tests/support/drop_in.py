@@ -13,8 +13,10 @@ from transformers.cache_utils import Cache
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.drop_in.cross_attention import CrossAttentionLayer
 from exporter.drop_in.self_attention import SelfAttentionLayer
-from exporter.hf import FixedCapacityCache, FixedCapacityEncoderDecoderCache
+from exporter.hf import FixedCapacityCache, FixedCapacityEncoderDecoderCache, fixed_capacity_cache
 
+MAX_BATCH, MAX_ENC, MAX_DEC, MAX_DRAFT = 3, 12, 40, 4
+"""Limits of `small_cache`."""
 FixedCapacity = FixedCapacityCache | FixedCapacityEncoderDecoderCache
 
 
@@ -27,6 +29,14 @@ class Answer:
 
     def difference(self, other: Answer) -> float:
         return float((self.logits - other.logits).abs().max())
+
+
+def small_cache(model: PreTrainedModel, **arguments: Any) -> FixedCapacity:
+    """A cache of the limits above, where `arguments` say nothing else."""
+    limits: dict[str, Any] = {"max_batch": MAX_BATCH, "max_dec": MAX_DEC, "max_draft": MAX_DRAFT}
+    if model.config.is_encoder_decoder:
+        limits["max_enc"] = MAX_ENC
+    return fixed_capacity_cache(model, **(limits | arguments))
 
 
 def answer(model: PreTrainedModel, inputs: Tensor, cache: Cache | None = None, **settings: Any) -> Answer:
