@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from exporter.spec.faults import ExportFailed, raise_if_any
 from exporter.spec.weight_format import is_linear
-from exporter.weights.replacement import lookup_scale, replace_modules
+from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
 
 LARGEST = torch.finfo(torch.float16).max
 
@@ -74,7 +74,7 @@ def compute_in_half(model: nn.Module) -> None:
 
     What transformers keeps in float32, T5's feed-forward output, is computed there: its values exceed half's range.
     """
-    embedding, wide = model.get_input_embeddings(), getattr(model, "_keep_in_fp32_modules", None) or ()
+    lookups, wide = looked_up_tables(model), getattr(model, "_keep_in_fp32_modules", None) or ()
     halves: dict[int, nn.Parameter] = {}
 
     def half(weight: Tensor) -> nn.Parameter:
@@ -82,11 +82,10 @@ def compute_in_half(model: nn.Module) -> None:
             halves[id(weight)] = nn.Parameter(weight.detach().half(), requires_grad=False)
         return halves[id(weight)]
 
-    table = embedding.weight
     replaced: dict[int, nn.Module] = {}
     for name, module in model.named_modules():
-        if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
-            replaced[id(module)] = HalfEmbedding(half(table), lookup_scale(module))
+        if id(module) in lookups:
+            replaced[id(module)] = HalfEmbedding(half(module.weight), lookup_scale(module))
         elif is_linear(module):
             if isinstance(module, nn.Linear):
                 weight = half(module.weight)
@@ -98,11 +97,7 @@ def compute_in_half(model: nn.Module) -> None:
 
 def _matrices(model: nn.Module) -> dict[str, nn.Parameter]:
     """The matrices that `WeightSizes` counts as such, each once, under its first name."""
-    table = model.get_input_embeddings().weight
-    parts = [
-        module.weight
-        for module in model.modules()
-        if is_linear(module) or (isinstance(module, nn.Embedding) and module.weight is table)
-    ]
+    lookups = looked_up_tables(model)
+    parts = [module.weight for module in model.modules() if is_linear(module) or id(module) in lookups]
     chosen = {id(weight) for weight in parts}
     return {name: weight for name, weight in model.named_parameters() if id(weight) in chosen}

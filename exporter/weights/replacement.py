@@ -15,6 +15,22 @@ def replace_modules(model: nn.Module, replaced: dict[int, nn.Module]) -> None:
                 parent._modules[name] = replaced[id(child)]
 
 
+def looked_up_tables(model: nn.Module) -> dict[int, nn.Embedding]:
+    """By id, the modules that look up in a table which is the input embedding or the output head.
+
+    Encoder and decoder may have modules of their own over one table, or a table each, the decoder's shared with the
+    head (T5Gemma).
+    """
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    tables = (embedding.weight, head.weight)
+    return {
+        id(module): module
+        for module in model.modules()
+        if module is embedding
+        or (isinstance(module, nn.Embedding) and any(module.weight is table for table in tables))
+    }
+
+
 def lookup_scale(embedding: nn.Module) -> Tensor | float | None:
     """What an embedding multiplies its rows with: `embed_scale` in every family that scales inside the lookup.
 
