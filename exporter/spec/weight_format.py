@@ -110,15 +110,15 @@ def word_tables(model: nn.Module) -> list[nn.Module]:
     """The embeddings of words: the model's input, and what some layers look up for themselves (Gemma 4)."""
     from torch import nn
 
-    embedding = model.get_input_embeddings()
-    others = (module for module in model.modules() if isinstance(module, nn.Embedding) and module is not embedding)
-    return [embedding, *(module for module in others if _is_of_layers(module, embedding))]
-
-
-def _is_of_layers(module: nn.Module, embedding: nn.Module) -> bool:
-    """Whether a table has a row per word as the model's own, and is not that table by another name."""
-    is_shared = module.weight is embedding.weight
-    return not is_shared and type(module) is type(embedding) and hasattr(module, "embed_scale")
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    known = [embedding.weight, head.weight]
+    tables = [embedding]
+    for module in model.modules():
+        scales = isinstance(module, nn.Embedding) and type(module) is type(embedding) and hasattr(module, "embed_scale")
+        if scales and not any(module.weight is weight for weight in known):
+            tables.append(module)
+            known.append(module.weight)
+    return tables
 
 
 def weight_sizes(model: nn.Module, *, head_is_tied: bool) -> WeightSizes:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exporter.spec.faults import ExportFailed, raise_if_any
-from exporter.spec.weight_format import is_linear, word_tables
-from exporter.weights.replacement import lookup_scale, replace_modules
+from exporter.spec.weight_format import is_linear
+from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
 
 LARGEST = torch.finfo(torch.float16).max
 
@@ -74,7 +74,7 @@ def compute_in_half(model: nn.Module) -> None:
 
     What transformers keeps in float32, T5's feed-forward output, is computed there: its values exceed half's range.
     """
-    tables, wide = _table_weights(model), getattr(model, "_keep_in_fp32_modules", None) or ()
+    lookups, wide = looked_up_tables(model), getattr(model, "_keep_in_fp32_modules", None) or ()
     halves: dict[int, nn.Parameter] = {}
 
     def half(weight: Tensor) -> nn.Parameter:
@@ -84,7 +84,7 @@ def compute_in_half(model: nn.Module) -> None:
 
     replaced: dict[int, nn.Module] = {}
     for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding) and id(module.weight) in tables:
+        if id(module) in lookups:
             replaced[id(module)] = HalfEmbedding(half(module.weight), lookup_scale(module))
         elif is_linear(module):
             if isinstance(module, nn.Linear):
@@ -97,16 +97,7 @@ def compute_in_half(model: nn.Module) -> None:
 
 def _matrices(model: nn.Module) -> dict[str, nn.Parameter]:
     """The matrices that `WeightSizes` counts as such, each once, under its first name."""
-    tables = _table_weights(model)
-    parts = [
-        module.weight
-        for module in model.modules()
-        if is_linear(module) or (isinstance(module, nn.Embedding) and id(module.weight) in tables)
-    ]
+    lookups = looked_up_tables(model)
+    parts = [module.weight for module in model.modules() if is_linear(module) or id(module) in lookups]
     chosen = {id(weight) for weight in parts}
     return {name: weight for name, weight in model.named_parameters() if id(weight) in chosen}
-
-
-def _table_weights(model: nn.Module) -> set[int]:
-    """Identities of the weights in which words are looked up."""
-    return {id(table.weight) for table in word_tables(model)}

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
+from exporter.spec.weight_format import WeightFormat, is_linear
 from exporter.weights.operators import dequantized, operators, quantize_groups
-from exporter.weights.replacement import lookup_scale, replace_modules
+from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
 
 _SMALLEST_SCALE = 1e-30
 _PARTS_OF_RANGE = (1.0, 0.95, 0.9, 0.85, 0.8)
@@ -181,7 +181,7 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
     Raises:
         ExportFailed: the embedding does more than look up and scale.
     """
-    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    head, lookups = model.get_output_embeddings(), looked_up_tables(model)
     matrices: dict[int, QuantizedMatrix] = {}
 
     def made(weight_NC: Tensor, bits: int) -> QuantizedMatrix:
@@ -192,15 +192,11 @@ def quantize_model(model: nn.Module, weights: WeightFormat) -> None:
             matrices[id(weight)] = made(weight.detach(), bits)
         return matrices[id(weight)]
 
-    table = embedding.weight
     replaced: dict[int, nn.Module] = {}
-    for module in word_tables(model)[1:]:
-        of_layers = QuantizedEmbedding(matrix(module.weight, weights.embedding_bits), lookup_scale(module))
-        replaced[id(module)] = of_layers
     for module in list(model.modules()):
-        if module is embedding or (isinstance(module, nn.Embedding) and module.weight is table):
-            # Encoder and decoder may look up in modules of their own that share one table.
-            replaced[id(module)] = QuantizedEmbedding(matrix(table, weights.embedding_bits), lookup_scale(module))
+        if id(module) in lookups:
+            stored = matrix(module.weight, weights.embedding_bits)
+            replaced[id(module)] = QuantizedEmbedding(stored, lookup_scale(module))
         elif is_linear(module):
             bits = weights.embedding_bits if module is head else weights.linear_bits
             transposed = not isinstance(module, nn.Linear)

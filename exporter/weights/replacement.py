@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from exporter.spec.faults import ExportFailed
+from exporter.spec.weight_format import word_tables
 
 
 def replace_modules(model: nn.Module, replaced: dict[int, nn.Module]) -> None:
@@ -13,6 +14,20 @@ def replace_modules(model: nn.Module, replaced: dict[int, nn.Module]) -> None:
         for name, child in parent._modules.items():
             if id(child) in replaced:
                 parent._modules[name] = replaced[id(child)]
+
+
+def looked_up_tables(model: nn.Module) -> dict[int, nn.Embedding]:
+    """By id, the modules that look up words: in the input embedding, the output head, or a table of the layers' own.
+
+    Encoder and decoder may have modules of their own over one table, or a table each, the decoder's shared with the
+    head (T5Gemma).
+    """
+    tables = [table.weight for table in (*word_tables(model), model.get_output_embeddings())]
+    return {
+        id(module): module
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and any(module.weight is table for table in tables)
+    }
 
 
 def lookup_scale(embedding: nn.Module) -> Tensor | float | None:

@@ -100,7 +100,7 @@ def half_session(case: str) -> Session:
     return half.session(half.methods)
 
 
-@pytest.mark.parametrize("case", tiny_models.CASES)
+@pytest.mark.parametrize("case", [case for case in tiny_models.CASES if case not in tiny_models.EXPERTS])
 def test_every_family_says_in_half_what_its_rounded_stock_model_says(case: str) -> None:
     """Rotations, biases, scaled embeddings, transposed layers, soft caps: nothing meets a type it was not made for."""
     stock = StockModel(case)

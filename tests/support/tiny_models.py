@@ -115,6 +115,7 @@ def _cases() -> dict[str, TinyCase]:
 CASES = _cases()
 DECODER_ONLY = tuple(name for name, case in CASES.items() if case.kind == "decoder_only")
 TEXT_SEQ2SEQ = tuple(name for name, case in CASES.items() if case.kind == "text_seq2seq")
+EXPERTS = tuple(name for name, case in CASES.items() if case.config.__module__ == tiny_experts.__name__)
 ENCODER_DECODER = tuple(name for name, case in CASES.items() if case.kind != "decoder_only")
 
 
