@@ -164,8 +164,9 @@ DraftOption = Annotated[
     typer.Option(
         "--draft",
         metavar="MODEL",
-        help="Put a second model into the bundle that proposes tokens: self-int4 (this model in 4 bits), or any MODEL "
-        "of the same tokenizer. Prompt lookup needs none.",
+        help="Put a second model into the bundle that proposes tokens: self-int4 (this model in 4 bits), mtp (the "
+        "assistant published with a Gemma 4 model, MODEL-assistant), or any MODEL of the same tokenizer. Prompt lookup "
+        "needs none.",
         rich_help_panel=PROGRAM,
     ),
 ]
