@@ -72,7 +72,8 @@ class Apart final : public Stepper {
                                       {inputs.positions, {}, {rows}},
                                       {inputs.step_lengths, {}, {rows}},
                                       {inputs.logit_rows, {}, {rows, 1}}};
-    return method_.run(arguments, logits_.data(), {rows, 1, words_count});
+    const OnnxResult logits{logits_.data(), {rows, 1, words_count}};
+    return method_.run(arguments, {&logits, 1});
   }
 
  private:

@@ -16,7 +16,8 @@ from exporter.pipeline import export_bundle
 from exporter.spec.recipe import Recipe
 from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.native import operator_library_path
-from tests.runner.runner import TOOL, Runner
+from tests.parity.programs import GEMMA4, GEMMA4_ONNX, ProgramStore
+from tests.runner.runner import RUNS_ONNX, TOOL, Runner
 from tests.support.letters import letter_tokenizer
 from tests.support.shared import made_once, shared_directory
 from tests.support.small_t5 import LONGEST, SMALL_T5
@@ -99,6 +100,22 @@ def narrow_draft(shelf: Path, gemma3: Path) -> Path:
         edit(copy, lambda manifest: manifest["tokens"].update(suppress=list(range(2, 40))))
 
     return made_once(draft.with_name("suppressing-draft.bundle"), make)
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> ProgramStore:
+    """Those that the parity tests lower."""
+    return ProgramStore(shared_directory(tmp_path_factory, "programs"))
+
+
+@pytest.fixture(scope="session", params=[GEMMA4, GEMMA4_ONNX], ids=str)
+def assisted(programs: ProgramStore, request: pytest.FixtureRequest) -> Path:
+    """A Gemma 4 and its assistant in one program, random weights; four rows. It ends nowhere."""
+    if request.param.attention == "fused" and operator_library_path() is None:
+        pytest.skip("the C++ operator library is not installed")
+    if request.param.backend == "onnx" and not RUNS_ONNX:
+        pytest.skip("bundle-runner was built without FIXED_CAPACITY_ONNXRUNTIME")
+    return endless(programs.bundle(request.param).root)
 
 
 def export_onnx(model: Path, target: Path, **limits: Any) -> Path:

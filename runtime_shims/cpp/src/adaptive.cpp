@@ -33,13 +33,12 @@ Result<double> time_step(Session& session, TokenRows tokens) {
   return seconds;
 }
 
-// Median seconds of a step; `between`, if there is one, takes a step before each of them that is not timed.
-Result<double> median_step(Session& session, TokenRows tokens, Session* between = nullptr) {
+// Median of what `timer` says, a Result<double>, after a few calls that are thrown away.
+template <typename Timer>
+Result<double> median_of(const Timer& timer) {
   std::array<double, kRepeats> samples{};
   for (int round = -kWarmUp; round < kRepeats; ++round) {
-    if (between != nullptr)
-      if (const Result<double> other = time_step(*between, tokens); !other) return other;
-    const Result<double> seconds = time_step(session, tokens);
+    const Result<double> seconds = timer();
     if (!seconds) return seconds;
     if (round >= 0) samples[static_cast<size_t>(round)] = *seconds;
   }
@@ -70,7 +69,7 @@ Result<std::vector<double>> step_seconds(Session& session, int64_t rows, int64_t
   const std::vector<int64_t> tokens(static_cast<size_t>(widest), 0);
   for (int64_t width = 1; width <= widest && session.can_extend(0, width); ++width) {
     const std::vector<TokenRow> step(static_cast<size_t>(rows), TokenRow(tokens).first(static_cast<size_t>(width)));
-    const Result<double> seconds = median_step(session, step);
+    const Result<double> seconds = median_of([&] { return time_step(session, step); });
     if (!seconds) return seconds.error();
     result.push_back(*seconds);
   }
@@ -87,9 +86,31 @@ Result<double> draft_seconds(Session& target, Session& draft, int64_t rows) {
   if (Status begun = begin_scratch(draft, rows); !begun) return begun.error();
   if (!draft.can_extend(0, 1)) return no_step(draft);
   const std::vector<int64_t> token{0};
-  const Result<double> seconds = median_step(draft, std::vector<TokenRow>(static_cast<size_t>(rows), token), &target);
+  const std::vector<TokenRow> step(static_cast<size_t>(rows), token);
+  const Result<double> seconds = median_of([&]() -> Result<double> {
+    if (const Result<double> other = time_step(target, step); !other) return other;
+    return time_step(draft, step);
+  });
   target.end();
   draft.end();
+  return seconds;
+}
+
+// Median seconds of a draft of the session's assistant, each behind a plain step.
+Result<double> assistant_seconds(Session& session, int64_t rows) {
+  if (Status begun = begin_scratch(session, rows); !begun) return begun.error();
+  const std::vector<int64_t> token{0};
+  const auto count = static_cast<size_t>(rows);
+  const std::vector<TokenRow> step(count, token);
+  const std::vector<std::optional<int64_t>> tokens(count, 0);
+  const std::vector<float> states(count * static_cast<size_t>(session.hidden_size()));
+  const Result<double> seconds = median_of([&]() -> Result<double> {
+    if (const Result<double> plain = time_step(session, step); !plain) return plain;
+    Watch watch;
+    if (const Result<Drafted> drafted = session.draft(tokens, states); !drafted) return drafted.error();
+    return watch.lap();
+  });
+  session.end();
   return seconds;
 }
 
@@ -132,13 +153,18 @@ void AdaptiveDrafts::observe(int64_t evaluated, int64_t accepted) {
     acceptance_ += ((position < accepted ? 1.0 : 0.0) - acceptance_) * kStride;
 }
 
-Result<SpeedModel> measure(Session& session, int64_t rows, Session* draft) {
+Result<SpeedModel> measure(Session& session, int64_t rows, Session* draft, bool is_assisted) {
   const auto widths = step_seconds(session, rows, session.limits().max_logit_rows);
   if (!widths) return widths.error();
   SpeedModel model;
   for (const double seconds : *widths) model.verify.push_back(seconds / widths->front());
   if (draft != nullptr) {
     const Result<double> seconds = draft_seconds(session, *draft, rows);
+    if (!seconds) return seconds.error();
+    model.draft = *seconds / widths->front();
+  }
+  if (is_assisted) {
+    const Result<double> seconds = assistant_seconds(session, rows);
     if (!seconds) return seconds.error();
     model.draft = *seconds / widths->front();
   }

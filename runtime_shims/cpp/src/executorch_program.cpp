@@ -7,8 +7,10 @@
 #include <executorch/runtime/executor/program.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <algorithm>
 #include <array>
 
+#include "executorch_argument.h"
 #include "executorch_log.h"
 #include "executorch_memory.h"
 #include "executorch_program_check.h"
@@ -20,45 +22,10 @@ namespace {
 namespace et = executorch::runtime;
 using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
-using executorch::aten::TensorImpl;
 using executorch::extension::MallocMemoryAllocator;
 using executorch::extension::MmapDataLoader;
 
 constexpr const char* kReload = "export the bundle again, or run it with the ExecuTorch version it was made for";
-
-// One argument of a method: a tensor header over borrowed memory, made anew for each call without an allocation.
-class Argument {
- public:
-  Argument(ScalarType type, const void* data, std::initializer_list<int64_t> sizes)
-      : Argument(type, data, sizes.begin(), sizes.end()) {}
-
-  template <typename Iterator>
-  Argument(ScalarType type, const void* data, Iterator first, Iterator last) {
-    ssize_t rank = 0;
-    for (; first != last && rank < kMostDims; ++first, ++rank) {
-      sizes_[static_cast<size_t>(rank)] = static_cast<TensorImpl::SizesType>(*first);
-      order_[static_cast<size_t>(rank)] = static_cast<TensorImpl::DimOrderType>(rank);
-    }
-    TensorImpl::StridesType stride = 1;
-    for (ssize_t axis = rank - 1; axis >= 0; --axis) {
-      strides_[static_cast<size_t>(axis)] = stride;
-      stride *= sizes_[static_cast<size_t>(axis)];
-    }
-    // The runtime copies inputs into its own memory and never writes through this pointer.
-    impl_.emplace(type, rank, sizes_.data(), const_cast<void*>(data), order_.data(), strides_.data());
-  }
-  Argument(const Argument&) = delete;
-  Argument& operator=(const Argument&) = delete;
-
-  et::EValue value() { return et::EValue(Tensor(&*impl_)); }
-
- private:
-  static constexpr ssize_t kMostDims = 8;
-  std::array<TensorImpl::SizesType, kMostDims> sizes_{};
-  std::array<TensorImpl::DimOrderType, kMostDims> order_{};
-  std::array<TensorImpl::StridesType, kMostDims> strides_{};
-  std::optional<TensorImpl> impl_;
-};
 
 // A loaded method and the allocators that it keeps pointers to.
 struct LoadedMethod {
@@ -77,25 +44,38 @@ struct LoadedMethod {
 class ExecutorchProgram final : public Program {
  public:
   ExecutorchProgram(const Bundle& bundle, const ProgramEntry& entry)
-      : path_((bundle.root / entry.file).string()), name_(entry.file), limits_(bundle.manifest.limits) {}
+      : path_((bundle.root / entry.file).string()), name_(entry.file), limits_(bundle.manifest.limits) {
+    const Manifest& manifest = bundle.manifest;
+    vocab_size_ = manifest.tokens.vocab_size;
+    has_encoder_ = manifest.kind != ModelKind::decoder_only;
+    has_features_ = manifest.speech.has_value();
+    if (manifest.assistant) hidden_size_ = manifest.assistant->hidden_size;
+  }
 
   Status load(const Manifest& manifest, const ProgramEntry& entry);
   Result<std::span<const float>> features(std::span<const float> waveforms, int64_t rows) override;
   Status encode(const EncoderInputs& inputs) override;
   Result<Logits> decode(const StepInputs& inputs) override;
+  Result<std::span<const float>> hidden() override;
+  Result<Drafted> draft(const DraftInputs& inputs) override;
   Status reset() override;
 
  private:
   Status load_method(const char* name, std::unique_ptr<LoadedMethod>& to);
+  Status load_methods();
+  Result<const float*> floats_of(const LoadedMethod& loaded, size_t index, std::initializer_list<int64_t> sizes) const;
   Status execute(LoadedMethod& loaded, const char* name);
   Error refused(et::Error error) const;
 
   std::string path_, name_;
   Limits limits_;
+  int64_t hidden_size_ = 0, vocab_size_ = 0;  // C; 0 without an assistant
+  bool has_encoder_ = false, has_features_ = false;
+  std::span<const float> hidden_;
   std::unique_ptr<MmapDataLoader> loader_;
   std::unique_ptr<et::Program> program_;
   Arenas arenas_;
-  std::unique_ptr<LoadedMethod> features_, encode_, decode_;
+  std::unique_ptr<LoadedMethod> features_, encode_, decode_, draft_;
 };
 
 Error ExecutorchProgram::refused(et::Error error) const {
@@ -124,10 +104,16 @@ Status ExecutorchProgram::load(const Manifest& manifest, const ProgramEntry& ent
   if (!arenas_.allocate())
     return refusal(ErrorCode::out_of_memory, name_, ": this machine cannot give the ", entry.planned_bytes,
                    " bytes that it plans; export with lower limits");
-  if (manifest.kind != ModelKind::decoder_only)
-    if (Status loaded = load_method("encode", encode_); !loaded) return loaded;
-  if (manifest.speech)
+  return load_methods();
+}
+
+Status ExecutorchProgram::load_methods() {
+  if (has_features_)
     if (Status loaded = load_method("features", features_); !loaded) return loaded;
+  if (has_encoder_)
+    if (Status loaded = load_method("encode", encode_); !loaded) return loaded;
+  if (hidden_size_ > 0)
+    if (Status loaded = load_method("draft", draft_); !loaded) return loaded;
   return load_method("decode", decode_);
 }
 
@@ -148,9 +134,22 @@ Status ExecutorchProgram::execute(LoadedMethod& loaded, const char* name) {
                  log.empty() ? words(" with error ", static_cast<int>(error)) : words(": ", log));
 }
 
+// The values of output `index`, as `sizes` say.
+Result<const float*> ExecutorchProgram::floats_of(const LoadedMethod& loaded, size_t index,
+                                                  std::initializer_list<int64_t> sizes) const {
+  const Tensor& found = loaded.method->get_output(index).toTensor();
+  const auto shape = found.sizes();
+  if (found.scalar_type() == ScalarType::Float && std::equal(shape.begin(), shape.end(), sizes.begin(), sizes.end()))
+    return found.const_data_ptr<float>();
+  std::string wanted;
+  for (const int64_t size : sizes) wanted += words(wanted.empty() ? "" : ", ", size);
+  return refusal(ErrorCode::program_failed, name_, ": ", loaded.method->method_meta().name(), " returned output ", index,
+                 " of another type or shape than [", wanted, "]; export the bundle again");
+}
+
 // Gives a method its arguments, in the order of its inputs.
 template <size_t Count>
-et::Error set_inputs(et::Method& method, std::array<Argument*, Count> arguments, size_t count) {
+et::Error set_inputs(et::Method& method, std::array<ExecutorchArgument*, Count> arguments, size_t count) {
   for (size_t index = 0; index < count; ++index)
     if (const et::Error error = method.set_input(arguments[index]->value(), index); error != et::Error::Ok)
       return error;
@@ -158,7 +157,7 @@ et::Error set_inputs(et::Method& method, std::array<Argument*, Count> arguments,
 }
 
 Result<std::span<const float>> ExecutorchProgram::features(std::span<const float> waveforms, int64_t rows) {
-  Argument waveform(ScalarType::Float, waveforms.data(), {rows, static_cast<int64_t>(waveforms.size()) / rows});
+  ExecutorchArgument waveform(ScalarType::Float, waveforms.data(), {rows, static_cast<int64_t>(waveforms.size()) / rows});
   if (set_inputs<1>(*features_->method, {&waveform}, 1) != et::Error::Ok)
     return refusal(ErrorCode::program_failed, name_, ": features refuses its input: ", take_executorch_log());
   if (Status done = execute(*features_, "features"); !done) return done.error();
@@ -176,9 +175,9 @@ Status ExecutorchProgram::encode(const EncoderInputs& inputs) {
       sizes[rank] = (*limits_.source_shape)[rank - 1];
   const bool is_text = inputs.features.empty();
   const void* data = is_text ? static_cast<const void*>(inputs.ids.data()) : inputs.features.data();
-  Argument source(is_text ? ScalarType::Long : ScalarType::Float, data, sizes.begin(),
+  ExecutorchArgument source(is_text ? ScalarType::Long : ScalarType::Float, data, sizes.begin(),
                   sizes.begin() + static_cast<std::ptrdiff_t>(rank));
-  Argument lengths(ScalarType::Long, inputs.enc_lengths.data(), {inputs.rows});
+  ExecutorchArgument lengths(ScalarType::Long, inputs.enc_lengths.data(), {inputs.rows});
   if (set_inputs<2>(*encode_->method, {&source, &lengths}, 2) != et::Error::Ok)
     return refusal(ErrorCode::program_failed, name_, ": encode refuses its inputs: ", take_executorch_log());
   return execute(*encode_, "encode");
@@ -186,31 +185,53 @@ Status ExecutorchProgram::encode(const EncoderInputs& inputs) {
 
 Result<Logits> ExecutorchProgram::decode(const StepInputs& inputs) {
   if (Status fits = inputs.check_limits(limits_); !fits) return fits.error();
-  Argument tokens(ScalarType::Long, inputs.tokens.data(), {inputs.rows, inputs.width});
-  Argument positions(ScalarType::Long, inputs.positions.data(), {inputs.rows});
-  Argument step_lengths(ScalarType::Long, inputs.step_lengths.data(), {inputs.rows});
-  Argument logit_rows(ScalarType::Long, inputs.logit_rows.data(), {inputs.rows, inputs.logit_count});
-  Argument enc_lengths(ScalarType::Long, inputs.enc_lengths.data(), {inputs.rows});
+  ExecutorchArgument tokens(ScalarType::Long, inputs.tokens.data(), {inputs.rows, inputs.width});
+  ExecutorchArgument positions(ScalarType::Long, inputs.positions.data(), {inputs.rows});
+  ExecutorchArgument step_lengths(ScalarType::Long, inputs.step_lengths.data(), {inputs.rows});
+  ExecutorchArgument logit_rows(ScalarType::Long, inputs.logit_rows.data(), {inputs.rows, inputs.logit_count});
+  ExecutorchArgument enc_lengths(ScalarType::Long, inputs.enc_lengths.data(), {inputs.rows});
   const size_t count = inputs.enc_lengths.empty() ? 4 : 5;
   if (set_inputs<5>(*decode_->method, {&tokens, &positions, &step_lengths, &logit_rows, &enc_lengths}, count) !=
       et::Error::Ok)
     return refusal(ErrorCode::program_failed, name_, ": decode refuses its inputs: ", take_executorch_log());
+  hidden_ = {};
   if (Status done = execute(*decode_, "decode"); !done) return done.error();
-  const Tensor& logits = decode_->method->get_output(0).toTensor();
-  if (logits.scalar_type() != ScalarType::Float || logits.dim() != 3 || logits.size(0) != inputs.rows ||
-      logits.size(1) != inputs.logit_count)
-    return refusal(ErrorCode::program_failed, name_, ": decode returned logits of another type or shape than [",
-                   inputs.rows, ", ", inputs.logit_count, ", vocabulary]; export the bundle again");
-  return Logits{logits.const_data_ptr<float>(), inputs.rows, inputs.logit_count, logits.size(2)};
+  const Result<const float*> logits = floats_of(*decode_, 0, {inputs.rows, inputs.logit_count, vocab_size_});
+  if (!logits) return logits.error();
+  if (hidden_size_ > 0) {
+    const Result<const float*> states = floats_of(*decode_, 1, {inputs.rows, inputs.logit_count, hidden_size_});
+    if (!states) return states.error();
+    hidden_ = {*states, static_cast<size_t>(inputs.rows * inputs.logit_count * hidden_size_)};
+  }
+  return Logits{*logits, inputs.rows, inputs.logit_count, vocab_size_};
+}
+
+Result<std::span<const float>> ExecutorchProgram::hidden() {
+  if (hidden_.empty()) return refusal(ErrorCode::user_input, name_, " has no assistant, or has run no step");
+  return hidden_;
+}
+
+Result<Drafted> ExecutorchProgram::draft(const DraftInputs& inputs) {
+  if (!draft_) return Program::draft(inputs);
+  ExecutorchArgument tokens(ScalarType::Long, inputs.tokens.data(), {inputs.rows, 1});
+  ExecutorchArgument hidden(ScalarType::Float, inputs.hidden.data(), {inputs.rows, hidden_size_});
+  ExecutorchArgument positions(ScalarType::Long, inputs.positions.data(), {inputs.rows});
+  ExecutorchArgument step_lengths(ScalarType::Long, inputs.step_lengths.data(), {inputs.rows});
+  if (set_inputs<4>(*draft_->method, {&tokens, &hidden, &positions, &step_lengths}, 4) != et::Error::Ok)
+    return refusal(ErrorCode::program_failed, name_, ": draft refuses its inputs: ", take_executorch_log());
+  hidden_ = {};  // methods share the memory of what they return
+  if (Status done = execute(*draft_, "draft"); !done) return done.error();
+  const Result<const float*> logits = floats_of(*draft_, 0, {inputs.rows, 1, vocab_size_});
+  if (!logits) return logits.error();
+  const Result<const float*> states = floats_of(*draft_, 1, {inputs.rows, hidden_size_});
+  if (!states) return states.error();
+  return Drafted{{*logits, inputs.rows, 1, vocab_size_}, {*states, static_cast<size_t>(inputs.rows * hidden_size_)}};
 }
 
 Status ExecutorchProgram::reset() {
   arenas_.clear();
-  if (features_)
-    if (Status loaded = load_method("features", features_); !loaded) return loaded;
-  if (encode_)
-    if (Status loaded = load_method("encode", encode_); !loaded) return loaded;
-  return load_method("decode", decode_);
+  hidden_ = {};
+  return load_methods();
 }
 
 // One packed copy of XNNPACK's weights for all methods of a program; without it, each method packs its own.

@@ -77,8 +77,8 @@ void OnnxMethod::use_caches(int64_t max_batch, std::vector<OnnxCache> taken, std
   }
 }
 
-Status OnnxMethod::run(std::span<const OnnxArgument> arguments, void* output, const TensorSizes& output_sizes) {
-  const Cause cause = bind_and_run(arguments, output, output_sizes);
+Status OnnxMethod::run(std::span<const OnnxArgument> arguments, std::span<const OnnxResult> results) {
+  const Cause cause = bind_and_run(arguments, results);
   if (!cause) return {};
   std::string shapes;
   for (const OnnxArgument& argument : arguments)
@@ -87,13 +87,14 @@ Status OnnxMethod::run(std::span<const OnnxArgument> arguments, void* output, co
                  *cause);
 }
 
-OnnxMethod::Cause OnnxMethod::bind_and_run(std::span<const OnnxArgument> arguments, void* output,
-                                           const TensorSizes& output_sizes) {
+OnnxMethod::Cause OnnxMethod::bind_and_run(std::span<const OnnxArgument> arguments,
+                                           std::span<const OnnxResult> results) {
   const OrtApi& api = *onnx_api();
   const int64_t rows = arguments.empty() ? 0 : arguments[0].sizes.get()[0];
-  if (rows < 1 || rows > static_cast<int64_t>(bindings_.size()) || arguments.size() != entry_.inputs.size())
-    return words(arguments.size(), " inputs of ", rows, " rows, ", entry_.inputs.size(), " of 1 to ", bindings_.size(),
-                 " were expected");
+  if (rows < 1 || rows > static_cast<int64_t>(bindings_.size()) || arguments.size() != entry_.inputs.size() ||
+      results.size() != entry_.outputs.size())
+    return words(arguments.size(), " inputs of ", rows, " rows and ", results.size(), " results, ", entry_.inputs.size(),
+                 " of 1 to ", bindings_.size(), " and ", entry_.outputs.size(), " were expected");
   OnnxBinding& binding = bindings_[static_cast<size_t>(rows - 1)];
   if (!binding)
     if (Cause cause = bind_caches(rows, binding)) return cause;
@@ -105,10 +106,13 @@ OnnxMethod::Cause OnnxMethod::bind_and_run(std::span<const OnnxArgument> argumen
     if (Cause cause = over(environment_->memory(), data, element_type(input.dtype), sizes, value)) return cause;
     if (Cause cause = onnx_failure(api.BindInput(binding.get(), input.name.c_str(), value.get()))) return cause;
   }
-  const TensorEntry& result = entry_.outputs[0];
-  if (Cause cause = over(environment_->memory(), output, element_type(result.dtype), output_sizes.get(), value))
-    return cause;
-  if (Cause cause = onnx_failure(api.BindOutput(binding.get(), result.name.c_str(), value.get()))) return cause;
+  for (size_t index = 0; index < results.size(); ++index) {
+    const TensorEntry& output = entry_.outputs[index];
+    const std::span<const int64_t> sizes = results[index].sizes.get();
+    if (Cause cause = over(environment_->memory(), results[index].memory, element_type(output.dtype), sizes, value))
+      return cause;
+    if (Cause cause = onnx_failure(api.BindOutput(binding.get(), output.name.c_str(), value.get()))) return cause;
+  }
   return onnx_failure(api.RunWithBinding(session_.get(), nullptr, binding.get()));
 }
 

@@ -39,6 +39,12 @@ struct OnnxArgument {
   TensorSizes sizes;
 };
 
+// Where a result of a call goes, contiguous and in the type of its output.
+struct OnnxResult {
+  void* memory = nullptr;
+  TensorSizes sizes;
+};
+
 // The memory of the keys or of the values of a cache, [B, K, S, D], under the name of the input or output that it is
 // bound to.
 struct OnnxCache {
@@ -60,9 +66,9 @@ class OnnxMethod {
   // checked.
   void use_caches(int64_t max_batch, std::vector<OnnxCache> taken, std::vector<OnnxCache> written);
 
-  // Runs the method; its result, contiguous, is written to `output` of type `entry.outputs[0]`. Takes no memory of this
-  // library but in the first call of each size of a batch.
-  [[nodiscard]] Status run(std::span<const OnnxArgument> arguments, void* output, const TensorSizes& output_sizes);
+  // Runs the method; `results` are those that its entry lists. Takes no memory of this library but in the first call of each
+  // size of a batch.
+  [[nodiscard]] Status run(std::span<const OnnxArgument> arguments, std::span<const OnnxResult> results);
 
   const MethodEntry& entry() const { return entry_; }
 
@@ -70,7 +76,7 @@ class OnnxMethod {
   using Cause = std::optional<std::string>;
 
   Cause bind_caches(int64_t rows, OnnxBinding& binding) const;
-  Cause bind_and_run(std::span<const OnnxArgument> arguments, void* output, const TensorSizes& output_sizes);
+  Cause bind_and_run(std::span<const OnnxArgument> arguments, std::span<const OnnxResult> results);
   const void* data_of(size_t index, const OnnxArgument& argument);
 
   std::shared_ptr<const OnnxEnvironment> environment_;

@@ -1,5 +1,5 @@
 // Shape legend: B most rows, b rows of a call, K key/value heads, S slots, D key or value size, R logit rows,
-// V vocabulary.
+// V vocabulary, C width of a hidden state.
 #include "fixed_capacity/onnx_program.h"
 
 #include <algorithm>
@@ -71,12 +71,16 @@ std::vector<OnnxCache> CacheMemory::bound(const std::vector<std::string>& places
 class OnnxProgram final : public Program {
  public:
   OnnxProgram(const Bundle& bundle, const ProgramEntry& entry)
-      : limits_(bundle.manifest.limits), vocab_size_(bundle.manifest.tokens.vocab_size), name_(entry.file) {}
+      : limits_(bundle.manifest.limits), vocab_size_(bundle.manifest.tokens.vocab_size), name_(entry.file) {
+    if (bundle.manifest.assistant) hidden_size_ = bundle.manifest.assistant->hidden_size;
+  }
 
   Status load(const Bundle& bundle, const ProgramEntry& entry, std::optional<int64_t> threads);
   Result<std::span<const float>> features(std::span<const float> waveforms, int64_t rows) override;
   Status encode(const EncoderInputs& inputs) override;
   Result<Logits> decode(const StepInputs& inputs) override;
+  Result<std::span<const float>> hidden() override;
+  Result<Drafted> draft(const DraftInputs& inputs) override;
   Status reset() override;
 
  private:
@@ -85,12 +89,14 @@ class OnnxProgram final : public Program {
   TensorSizes source_sizes(int64_t rows) const;
 
   Limits limits_;
-  int64_t vocab_size_;
+  int64_t vocab_size_, hidden_size_ = 0;  // V; C or 0 without an assistant
   std::string name_;
   CacheMemory caches_;
   std::vector<OnnxMethod> methods_;
-  std::vector<float> logits_, features_;  // [B, R, V], [B, *source_shape]
-  std::vector<int64_t> written_;          // [B] what `encode` returns, which nobody reads
+  std::vector<float> logits_, features_;      // [B, R, V], [B, *source_shape]
+  std::vector<float> hidden_, next_hidden_;   // [B, R, C] of `decode`, [B, C] of `draft`
+  std::span<const float> newest_hidden_;      // of the last step
+  std::vector<int64_t> written_;              // [B] what `encode` returns, which nobody reads
 };
 
 Status OnnxProgram::load(const Bundle& bundle, const ProgramEntry& entry, std::optional<int64_t> threads) {
@@ -128,6 +134,8 @@ Status OnnxProgram::allocate(const Manifest& manifest, const ProgramEntry& entry
   }
   const auto rows = static_cast<size_t>(limits_.max_batch);
   logits_.resize(rows * static_cast<size_t>(limits_.max_logit_rows) * static_cast<size_t>(vocab_size_));
+  hidden_.resize(rows * static_cast<size_t>(limits_.max_logit_rows) * static_cast<size_t>(hidden_size_));
+  next_hidden_.resize(rows * static_cast<size_t>(hidden_size_));
   written_.resize(rows);
   if (manifest.speech) features_.resize(source_sizes(limits_.max_batch).count());
   return {};
@@ -155,7 +163,8 @@ Result<std::span<const float>> OnnxProgram::features(std::span<const float> wave
   if (!found) return found.error();
   const OnnxArgument waveform{{}, waveforms, {rows, static_cast<int64_t>(waveforms.size()) / rows}};
   const TensorSizes sizes = source_sizes(rows);
-  if (Status done = (*found)->run({&waveform, 1}, features_.data(), sizes); !done) return done.error();
+  const OnnxResult made{features_.data(), sizes};
+  if (Status done = (*found)->run({&waveform, 1}, {&made, 1}); !done) return done.error();
   return std::span<const float>(features_).first(sizes.count());
 }
 
@@ -165,7 +174,8 @@ Status OnnxProgram::encode(const EncoderInputs& inputs) {
   const bool is_text = inputs.features.empty();
   const TensorSizes sizes = is_text ? TensorSizes{inputs.rows, inputs.width} : source_sizes(inputs.rows);
   const OnnxArgument arguments[] = {{inputs.ids, inputs.features, sizes}, {inputs.enc_lengths, {}, {inputs.rows}}};
-  return (*found)->run(arguments, written_.data(), {inputs.rows});
+  const OnnxResult written{written_.data(), {inputs.rows}};
+  return (*found)->run(arguments, {&written, 1});
 }
 
 Result<Logits> OnnxProgram::decode(const StepInputs& inputs) {
@@ -179,13 +189,38 @@ Result<Logits> OnnxProgram::decode(const StepInputs& inputs) {
                                     {inputs.logit_rows, {}, {rows, count}},
                                     {inputs.enc_lengths, {}, {rows}}};
   const auto given = std::span(arguments).first(inputs.enc_lengths.empty() ? 4 : 5);
-  if (Status done = (*found)->run(given, logits_.data(), {rows, count, vocab_size_}); !done) return done.error();
+  const OnnxResult results[] = {{logits_.data(), {rows, count, vocab_size_}},
+                                {hidden_.data(), {rows, count, hidden_size_}}};
+  const auto wanted = std::span(results).first(hidden_size_ > 0 ? 2 : 1);
+  if (Status done = (*found)->run(given, wanted); !done) return done.error();
+  newest_hidden_ = std::span(hidden_).first(static_cast<size_t>(rows * count * hidden_size_));
   return Logits{logits_.data(), rows, count, vocab_size_};
+}
+
+Result<std::span<const float>> OnnxProgram::hidden() {
+  if (newest_hidden_.empty()) return refusal(ErrorCode::user_input, name_, " has no assistant, or has run no step");
+  return newest_hidden_;
+}
+
+Result<Drafted> OnnxProgram::draft(const DraftInputs& inputs) {
+  const Result<OnnxMethod*> found = method("draft");
+  if (!found) return found.error();
+  const int64_t rows = inputs.rows;
+  const OnnxArgument arguments[] = {{inputs.tokens, {}, {rows, 1}},
+                                    {{}, inputs.hidden, {rows, hidden_size_}},
+                                    {inputs.positions, {}, {rows}},
+                                    {inputs.step_lengths, {}, {rows}}};
+  const OnnxResult results[] = {{logits_.data(), {rows, 1, vocab_size_}}, {next_hidden_.data(), {rows, hidden_size_}}};
+  newest_hidden_ = {};  // their logits are gone
+  if (Status done = (*found)->run(arguments, results); !done) return done.error();
+  return Drafted{{logits_.data(), rows, 1, vocab_size_},
+                 std::span<const float>(next_hidden_).first(static_cast<size_t>(rows * hidden_size_))};
 }
 
 // Sessions hold no state.
 Status OnnxProgram::reset() {
   caches_.clear();
+  newest_hidden_ = {};
   return {};
 }
 

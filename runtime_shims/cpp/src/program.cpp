@@ -3,6 +3,14 @@
 #include "fixed_capacity/words.h"
 
 namespace fixed_capacity {
+namespace {
+
+Error no_assistant() { return refusal(ErrorCode::unsupported_setting, "the program has no assistant"); }
+
+}  // namespace
+
+Result<std::span<const float>> Program::hidden() { return no_assistant(); }
+Result<Drafted> Program::draft(const DraftInputs&) { return no_assistant(); }
 
 Status StepInputs::check_limits(const Limits& limits) const {
   struct Size {

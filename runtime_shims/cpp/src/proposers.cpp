@@ -36,74 +36,42 @@ Status PromptLookup::propose(std::span<const DecodingRow> rows, std::span<const 
 Status PromptLookup::commit(std::span<const DecodingRow>) { return {}; }
 
 DraftModel::DraftModel(Session& session, const SamplingSettings& settings, const TokenRules& rules, int64_t max_draft)
-    : session_(session), chooser_(settings, rules), max_draft_(max_draft) {
-  const Manifest& manifest = session.manifest();
-  drafts_.resize(static_cast<size_t>(manifest.limits.max_batch));
-  unwritten_.resize(drafts_.size());
-  for (Drafts& drafts : drafts_) {
-    drafts.history.reserve(static_cast<size_t>(manifest.limits.max_dec + max_draft + 2));
-    if (!settings.samples()) continue;
-    drafts.distributions.resize(static_cast<size_t>(max_draft));
-    for (Distribution& distribution : drafts.distributions) distribution.reserve(manifest.tokens.vocab_size);
-  }
-}
+    : session_(session),
+      drafts_(settings, rules, session.limits(), max_draft),
+      unwritten_(static_cast<size_t>(session.limits().max_batch)) {}
 
 Status DraftModel::begin(std::span<const DecodingRow> rows, const Source& source, int64_t first_row,
                          const ShouldStop& should_stop) {
-  if (rows.size() > drafts_.size())
+  if (rows.size() > drafts_.most_rows())
     return refusal(ErrorCode::capacity_exceeded, "the draft bundle cannot take the request: it runs at most ",
-                   drafts_.size(), " rows at once; export it with a larger --max-batch");
+                   drafts_.most_rows(), " rows at once; export it with a larger --max-batch");
   std::vector<TokenRow> prompts;
   for (const DecodingRow& row : rows) prompts.push_back(row.context());
   if (Status begun = session_.begin(prompts, source); !begun)
     return refusal(begun.error().code, "the draft bundle cannot take the request: ", begun.error().message);
   if (const Result<Logits> run = session_.prefill(should_stop); !run) return run.error();
-  for (size_t row = 0; row < rows.size(); ++row) {
-    drafts_[row].stream = RandomStream::of_draft(chooser_.settings().seed, first_row + static_cast<int64_t>(row));
-    drafts_[row].prompt_length = rows[row].prompt_length();
-  }
+  drafts_.begin(rows, first_row);
   return {};
 }
 
 Status DraftModel::propose(std::span<const DecodingRow> rows, std::span<const int64_t> counts,
                            std::span<Proposal> proposals) {
-  int64_t most = 0;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    Drafts& drafts = drafts_[row];
-    drafts.wanted = room(rows[row], counts[row]);
-    drafts.is_unusable = false;
-    drafts.history.clear();
-    if (drafts.wanted > 0) drafts.history.assign(rows[row].context().begin(), rows[row].context().end());
-    drafts.context_length = drafts.history.size();
-    most = std::max(most, drafts.wanted);
-  }
-  for (int64_t written = 0; written < most; ++written) {
+  for (size_t row = 0; row < rows.size(); ++row) drafts_.start(row, rows[row], room(rows[row], counts[row]));
+  for (int64_t written = 0;; ++written) {
     bool any_live = false;
     for (size_t row = 0; row < rows.size(); ++row) {
       const auto held = static_cast<size_t>(session_.length(static_cast<int64_t>(row)));
-      const bool is_live = drafts_[row].wanted > written;
-      unwritten_[row] = is_live ? std::span(drafts_[row].history).subspan(held) : TokenRow{};
+      const bool is_live = drafts_.wants(row, written);
+      unwritten_[row] = is_live ? drafts_.history(row).subspan(held) : TokenRow{};
       any_live = any_live || is_live;
     }
     if (!any_live) break;
     const Result<Logits> logits = session_.feed(std::span(unwritten_).first(rows.size()));
     if (!logits) return logits.error();
-    for (size_t row = 0; row < rows.size(); ++row) {
-      Drafts& drafts = drafts_[row];
-      if (drafts.wanted <= written) continue;
-      if (draw(drafts, static_cast<size_t>(written), logits->at(static_cast<int64_t>(row), 0))) continue;
-      drafts.is_unusable = true;
-      drafts.wanted = 0;
-      drafts.history.resize(drafts.context_length);
-    }
+    for (size_t row = 0; row < rows.size(); ++row)
+      if (drafts_.wants(row, written)) drafts_.draw(row, logits->at(static_cast<int64_t>(row), 0));
   }
-  for (size_t row = 0; row < rows.size(); ++row) {
-    const Drafts& drafts = drafts_[row];
-    proposals[row].is_unusable = drafts.is_unusable;
-    proposals[row].tokens = std::span(drafts.history).subspan(drafts.context_length);
-    proposals[row].distributions = std::span(drafts.distributions)
-                                       .first(chooser_.settings().samples() ? proposals[row].tokens.size() : 0);
-  }
+  for (size_t row = 0; row < rows.size(); ++row) proposals[row] = drafts_.proposal(row);
   return {};
 }
 
@@ -119,21 +87,8 @@ Status DraftModel::commit(std::span<const DecodingRow> rows) {
 // Drafts that fit: all but the last are written after the context, and a rollback must reach over them.
 int64_t DraftModel::room(const DecodingRow& row, int64_t count) const {
   const Limits& limits = session_.limits();
-  return std::max<int64_t>(0, std::min({count, max_draft_, limits.max_dec - row.length() + 1, limits.max_step}));
-}
-
-// Chooses the next draft; at a temperature above 0 by one draw of the row's draft stream. False where no token can be
-// chosen, and nothing has been drawn then.
-bool DraftModel::draw(Drafts& drafts, size_t offset, std::span<const float> logits) {
-  if (!chooser_.settings().samples()) {
-    const Result<int64_t> token = chooser_.choose(logits, drafts.history, drafts.prompt_length, drafts.stream);
-    if (token) drafts.history.push_back(*token);
-    return token.ok();
-  }
-  Distribution& distribution = drafts.distributions[offset];
-  if (!chooser_.distribution(logits, drafts.history, drafts.prompt_length, distribution)) return false;
-  drafts.history.push_back(distribution.take(drafts.stream.next()));
-  return true;
+  const int64_t most = drafts_.max_draft();
+  return std::max<int64_t>(0, std::min({count, most, limits.max_dec - row.length() + 1, limits.max_step}));
 }
 
 }  // namespace fixed_capacity

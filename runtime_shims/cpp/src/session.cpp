@@ -36,7 +36,12 @@ Session::Session(Manifest manifest, std::unique_ptr<Program> program, SequenceCu
       buffers_(manifest_.limits),
       prompts_(manifest_.limits.max_batch, manifest_.limits.max_dec),
       last_logits_(index_of(manifest_.limits.max_batch * manifest_.tokens.vocab_size)),
-      positions_(index_of(manifest_.limits.max_batch)) {
+      positions_(index_of(manifest_.limits.max_batch)),
+      hidden_(index_of(manifest_.limits.max_batch * manifest_.limits.max_logit_rows * hidden_size())),
+      next_hidden_(index_of(manifest_.limits.max_batch * hidden_size())),
+      hidden_from_(index_of(manifest_.limits.max_batch)),
+      draft_tokens_(index_of(manifest_.limits.max_batch)),
+      draft_lengths_(index_of(manifest_.limits.max_batch)) {
   chunk_.reserve(index_of(manifest_.limits.max_batch));
   enc_lengths_.reserve(index_of(manifest_.limits.max_batch));
   live_enc_lengths_.reserve(index_of(manifest_.limits.max_batch));
@@ -149,6 +154,7 @@ void Session::forget_request() {
   prompts_pending_ = false;
   prompts_.clear();
   enc_lengths_.clear();
+  std::fill(hidden_from_.begin(), hidden_from_.end(), std::nullopt);
   for (int64_t row = 0; row < manifest_.limits.max_batch; ++row)
     (void)cursor_.clear(row);  // a row that there is can always be cleared
 }
@@ -180,6 +186,7 @@ Result<Logits> Session::decode(TokenRows tokens, bool every_token) {
       return advanced.error();
   Result<Logits> logits = program_->decode(inputs);
   if (!logits) return failed(logits.error());
+  if (Status kept = keep_hidden(inputs); !kept) return failed(kept.error());
   return logits;
 }
 

@@ -98,6 +98,8 @@ void print(const Bundle& bundle) {
                 manifest.speech->sampling_rate);
   print_caches(manifest.caches);
   print_programs(manifest);
+  if (manifest.assistant)
+    std::printf("draft: an assistant in the program; run it with --speculate mtp or auto\n");
   std::printf("memory at run time: weights %s, planned %s (caches %s)\n", megabytes(manifest.memory.weights_bytes).c_str(),
               megabytes(manifest.memory.planned_bytes).c_str(), megabytes(manifest.memory.cache_bytes).c_str());
 }

@@ -1,5 +1,6 @@
 #include "drafting.h"
 
+#include "fixed_capacity/assistant_drafts.h"
 #include "fixed_capacity/draft_bundle.h"
 #include "fixed_capacity/loading.h"
 #include "fixed_capacity/words.h"
@@ -9,7 +10,8 @@ namespace {
 
 Status check_options(const Manifest& target, const RunnerOptions& options) {
   const Speculate mode = options.speculate;
-  const std::optional<std::string>& own_draft = target.recipe.draft;
+  const bool has_assistant = target.assistant.has_value();
+  const std::optional<std::string> own_draft = has_assistant ? std::nullopt : target.recipe.draft;
   const int64_t most = target.limits.max_draft;
   const bool has_draft = options.draft_bundle.has_value();
   std::string faults;
@@ -24,11 +26,13 @@ Status check_options(const Manifest& target, const RunnerOptions& options) {
             words("--draft-bundle is not used with --speculate ", name_of(mode), "; give --speculate draft or auto"));
   refuse_if(options.num_drafts && (mode == Speculate::off || mode == Speculate::automatic),
             words("--num-drafts is not used with --speculate ", name_of(mode),
-                  "; give --speculate prompt-lookup, draft or self"));
+                  "; give --speculate prompt-lookup, draft, self or mtp"));
   refuse_if(mode != Speculate::off && most == 0, "the bundle verifies no drafts; export it with --max-draft");
   refuse_if((mode == Speculate::off || most > 0) && options.num_drafts && *options.num_drafts > most,
             words("--num-drafts ", options.num_drafts.value_or(0), ": the bundle verifies at most ", most,
                   "; export it with a larger --max-draft"));
+  refuse_if(mode == Speculate::mtp && !has_assistant,
+            "--speculate mtp needs a bundle exported with --draft mtp, or with the name of an assistant");
   if (faults.empty()) return {};
   return refusal(ErrorCode::user_input, faults);
 }
@@ -37,7 +41,8 @@ Status check_options(const Manifest& target, const RunnerOptions& options) {
 
 Status read_draft(const Bundle& target, const RunnerOptions& options, Drafting& drafting) {
   if (Status checked = check_options(target.manifest, options); !checked) return checked;
-  if (options.speculate == Speculate::off || options.speculate == Speculate::prompt_lookup) return {};
+  for (const Speculate mode : {Speculate::off, Speculate::prompt_lookup, Speculate::mtp})
+    if (options.speculate == mode) return {};
   if (options.draft_bundle) {
     Result<Bundle> given = read_bundle(*options.draft_bundle, options.check_hashes);
     if (!given) return given.error();
@@ -54,7 +59,12 @@ Status read_draft(const Bundle& target, const RunnerOptions& options, Drafting& 
 Status open_drafting(const RunnerOptions& options, int64_t rows, Session& session, Drafting& drafting) {
   if (options.speculate == Speculate::off) return {};
   const int64_t most = session.limits().max_draft;
-  if (drafting.bundle) {
+  const bool is_assisted =
+      options.speculate == Speculate::mtp ||
+      (options.speculate == Speculate::automatic && !drafting.bundle && session.manifest().assistant);
+  if (is_assisted) {
+    drafting.proposer = std::make_unique<AssistantDrafts>(session, options.settings, most);
+  } else if (drafting.bundle) {
     // A draft inside the bundle has the programs that the bundle has.
     const std::optional<std::string> backend = options.draft_bundle ? std::nullopt : options.backend;
     Result<Session> opened = open_session(*drafting.bundle, backend, options.threads);
@@ -69,7 +79,8 @@ Status open_drafting(const RunnerOptions& options, int64_t rows, Session& sessio
     drafting.length = std::make_unique<FixedDrafts>(options.num_drafts.value_or(most));
     return {};
   }
-  Result<SpeedModel> speed = measure(session, rows, drafting.session ? &*drafting.session : nullptr);
+  Result<SpeedModel> speed =
+      measure(session, rows, drafting.session ? &*drafting.session : nullptr, is_assisted);
   if (!speed) return speed.error();
   auto adaptive = std::make_unique<AdaptiveDrafts>(std::move(speed).value(), most);
   drafting.adaptive = adaptive.get();

@@ -1,4 +1,4 @@
-// Where a run's drafts come from: the text, a draft bundle, or the draft inside the bundle.
+// Where a run's drafts come from: the text, a draft bundle, the draft inside the bundle, or the program's assistant.
 #pragma once
 
 #include <memory>

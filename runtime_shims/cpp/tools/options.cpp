@@ -50,10 +50,10 @@ const option kOptions[] = {
 };
 
 Result<Speculate> parse_speculate(const std::string& text) {
-  for (const Speculate mode :
-       {Speculate::off, Speculate::draft, Speculate::prompt_lookup, Speculate::self, Speculate::automatic})
+  for (const Speculate mode : {Speculate::off, Speculate::draft, Speculate::prompt_lookup, Speculate::self, Speculate::mtp,
+                               Speculate::automatic})
     if (text == name_of(mode)) return mode;
-  return refusal(ErrorCode::user_input, "--speculate must be one of off, prompt-lookup, draft, self, auto, got ",
+  return refusal(ErrorCode::user_input, "--speculate must be one of off, prompt-lookup, draft, self, mtp, auto, got ",
                  pictured(text));
 }
 
@@ -129,6 +129,7 @@ const char* name_of(Speculate mode) {
     case Speculate::draft: return "draft";
     case Speculate::prompt_lookup: return "prompt-lookup";
     case Speculate::self: return "self";
+    case Speculate::mtp: return "mtp";
     case Speculate::automatic: return "auto";
   }
   return "off";
@@ -182,7 +183,8 @@ How tokens are chosen; without --temperature the best one is taken
 
 Speculation: several tokens per step. Greedy text is unchanged; drawn text with a draft model keeps its distribution
   --speculate MODE        off (default), prompt-lookup, draft (the model of --draft-bundle, or that of export-model
-                          --draft), self (what --draft self-int4 made), auto (what pays)
+                          --draft), self (what --draft self-int4 made), mtp (the assistant of --draft mtp, which drafts
+                          over the model's own caches), auto (what pays)
   --draft-bundle BUNDLE   the model that drafts, if the bundle holds none
   --num-drafts N          drafts per round; default: all that the bundle verifies
 

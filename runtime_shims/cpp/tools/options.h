@@ -12,7 +12,7 @@
 
 namespace fixed_capacity {
 
-enum class Speculate { off, draft, prompt_lookup, self, automatic };
+enum class Speculate { off, draft, prompt_lookup, self, mtp, automatic };
 
 const char* name_of(Speculate mode);
 

@@ -57,7 +57,7 @@ class AdaptiveDrafts final : public DraftLength {
 };
 
 // Times steps of every width that `session` verifies, and a plain step of the `draft` session if there is one. Both must be
-// without a request, and are left so.
-Result<SpeedModel> measure(Session& session, int64_t rows, Session* draft = nullptr);
+// without a request, and are left so. `is_assisted`: drafts are those of the session's own assistant.
+Result<SpeedModel> measure(Session& session, int64_t rows, Session* draft = nullptr, bool is_assisted = false);
 
 }  // namespace fixed_capacity

@@ -1,6 +1,7 @@
 // What a session asks of a loaded program, whatever backend runs it. The twin of runtime_shims/reference/program.py.
 //
-// Shape legend: B batch rows of this call, T step tokens, R logit rows, E encoder positions, V vocabulary.
+// Shape legend: B batch rows of this call, T step tokens, R logit rows, E encoder positions, V vocabulary, C width of a hidden
+// state.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,21 @@ struct Logits {
   }
 };
 
+// The arguments of one `draft` call. Everything is borrowed, contiguous and row-major.
+struct DraftInputs {
+  int64_t rows = 0;                        // B
+  std::span<const int64_t> tokens;         // [B, 1] the token behind which to draft
+  std::span<const float> hidden;           // [B, C] the state of the token before it
+  std::span<const int64_t> positions;      // [B] position of the last token that the caches hold
+  std::span<const int64_t> step_lengths;   // [B] 1, or 0 for an idle row
+};
+
+// What an assistant says behind one token per row: logits [B, 1, V] and the states of these tokens [B, C].
+struct Drafted {
+  Logits logits;
+  std::span<const float> hidden;
+};
+
 // A loaded program: caches inside, one call per step. After an error the caches are undefined until `reset`.
 class Program {
  public:
@@ -55,6 +71,12 @@ class Program {
   [[nodiscard]] virtual Status encode(const EncoderInputs& inputs) = 0;
   // Writes the step's keys and values, attends, returns logits.
   [[nodiscard]] virtual Result<Logits> decode(const StepInputs& inputs) = 0;
+  // The states behind the logits of the last `decode`, [B, R, C], valid as long as its logits. For programs whose manifest
+  // has an `assistant`, like `draft`; others refuse both.
+  [[nodiscard]] virtual Result<std::span<const float>> hidden();
+  // One draft per row by the assistant, in the program's own memory and valid until its next call. Nothing is written to a
+  // cache.
+  [[nodiscard]] virtual Result<Drafted> draft(const DraftInputs& inputs);
   // Returns to the state right after loading, caches empty.
   [[nodiscard]] virtual Status reset() = 0;
 };

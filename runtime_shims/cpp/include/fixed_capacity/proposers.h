@@ -7,23 +7,12 @@
 #include <vector>
 
 #include "fixed_capacity/decoding_row.h"
+#include "fixed_capacity/draft_rows.h"
 #include "fixed_capacity/ngram_index.h"
-#include "fixed_capacity/sampling.h"
+#include "fixed_capacity/proposal.h"
 #include "fixed_capacity/session.h"
 
 namespace fixed_capacity {
-
-// A row's draft tokens; `distributions` are what they were drawn from, one each, or none if they are certain. Valid until
-// the proposer's next call.
-struct Proposal {
-  std::span<const int64_t> tokens;
-  std::span<const Distribution> distributions;
-  bool is_unusable = false;  // there are none because no token could be chosen from what the draft model answered
-
-  const Distribution* distribution(size_t offset) const {
-    return distributions.empty() ? nullptr : &distributions[offset];
-  }
-};
 
 // A source of drafts. It serves one request at a time: `begin`, then in every round `propose` and, once the target has
 // judged the drafts, `commit`. What is proposed decides how fast the target goes and never what it says.
@@ -61,9 +50,6 @@ class PromptLookup final : public Proposer {
 
 // Drafts of a second model, all rows at once, in a session of its own. Between rounds that session holds a row's context
 // without its newest token, or less: after a full acceptance it is one token behind, and its next call takes two.
-//
-// A draft never breaks its target: a row for which no token can be chosen, because the draft's logits hold NaN or are
-// infinite, has no drafts in that round.
 class DraftModel final : public Proposer {
  public:
   // `settings` and `rules` are the target's. They and `session` must outlive the proposer; the session is its own from
@@ -76,26 +62,13 @@ class DraftModel final : public Proposer {
                  std::span<Proposal> proposals) override;
   Status commit(std::span<const DecodingRow> rows) override;
 
-  const RandomStream& stream(int64_t row) const { return drafts_[static_cast<size_t>(row)].stream; }
+  const RandomStream& stream(int64_t row) const { return drafts_.stream(static_cast<size_t>(row)); }
 
  private:
-  struct Drafts {
-    std::vector<int64_t> history;  // the row's context and its drafts
-    size_t context_length = 0;
-    int64_t wanted = 0;
-    bool is_unusable = false;
-    std::vector<Distribution> distributions;
-    RandomStream stream;
-    int64_t prompt_length = 0;
-  };
-
   int64_t room(const DecodingRow& row, int64_t count) const;
-  bool draw(Drafts& drafts, size_t offset, std::span<const float> logits);
 
   Session& session_;
-  TokenChooser chooser_;
-  int64_t max_draft_;
-  std::vector<Drafts> drafts_;
+  DraftRows drafts_;
   std::vector<TokenRow> unwritten_;
 };
 

@@ -2,10 +2,10 @@
 // runtime_shims/reference/session.py.
 //
 // The verbs: `begin` (check everything, run the encoder), `prefill` (run the prompts in chunks), `step` (write a few
-// tokens per row, get their logits), `feed` (write any number, get the last one's), `rollback` (take tokens back), `end`,
-// `reset`.
+// tokens per row, get their logits), `feed` (write any number, get the last one's), `draft` (ask the assistant), `rollback`
+// (take tokens back), `end`, `reset`.
 //
-// Shape legend: B rows of the request, R step tokens with logits, V vocabulary.
+// Shape legend: B rows of the request, R step tokens with logits, V vocabulary, C width of a hidden state.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,8 @@ using ShouldStop = std::function<bool()>;
 // program itself leaves the caches undefined; from then on every verb refuses until `reset`.
 class Session {
  public:
-  // Allocates step buffers and the rows' last logits [max_batch, V]. Refuses a manifest whose caches do not agree.
+  // Allocates step buffers, the rows' last logits [max_batch, V] and, with an assistant, their newest states. Refuses a
+  // manifest whose caches do not agree.
   static Result<Session> open(Manifest manifest, std::unique_ptr<Program> program);
 
   const Manifest& manifest() const { return manifest_; }
@@ -65,6 +66,18 @@ class Session {
   // or `prefill`; those of idle rows mean nothing. Refuses, with nothing written, when a row cannot take its tokens.
   Result<Logits> feed(TokenRows tokens_per_row);
 
+  // C, values of a hidden state that an assistant takes; 0 without one.
+  int64_t hidden_size() const { return manifest_.assistant ? manifest_.assistant->hidden_size : 0; }
+
+  // The state behind the last token of `row`, [C]; valid until the session's next step. Refuses when the row's last step did
+  // not bring it: there was none, or more was rolled back.
+  Result<std::span<const float>> last_hidden(int64_t row) const;
+
+  // What the assistant says behind one token per row: logits [B, 1, V], and the states of these tokens [B, C]. `hidden`
+  // [B, C] holds the states before them; what the last call returned may be given. A row of none is idle and its results
+  // mean nothing. Nothing is written. Logits are valid until the session's next call, states until its next `draft`.
+  Result<Drafted> draft(std::span<const std::optional<int64_t>> tokens, std::span<const float> hidden);
+
   // Takes the last `count` tokens of a row back.
   Status rollback(int64_t row, int64_t count);
 
@@ -85,6 +98,8 @@ class Session {
   void forget_request();
   Status encode(const Source& source);
   Result<Logits> decode(TokenRows tokens, bool every_token);
+  Status keep_hidden(const StepInputs& inputs);
+  Status check_draft(std::span<const std::optional<int64_t>> tokens, std::span<const float> hidden) const;
   Error failed(const Error& cause);
 
   Manifest manifest_;
@@ -95,6 +110,9 @@ class Session {
   std::vector<float> last_logits_;
   std::vector<TokenRow> chunk_;
   std::vector<int64_t> positions_, enc_lengths_, live_enc_lengths_;
+  std::vector<float> hidden_, next_hidden_;            // [max_batch, max_logit_rows, C], [max_batch, C]
+  std::vector<std::optional<int64_t>> hidden_from_;    // [max_batch] the position that a row of `hidden_` begins at
+  std::vector<int64_t> draft_tokens_, draft_lengths_;  // [max_batch]
   bool prompts_pending_ = false;
   int64_t rows_ = 0;
   std::optional<std::string> failure_;
