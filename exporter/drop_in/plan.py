@@ -129,11 +129,18 @@ def _limit_faults(config: PretrainedConfig, limits: dict[str, Any]) -> list[str]
     return faults
 
 
+_OWN_CROSS_CACHE = ("t5gemma",)
+
+
 def _layer_faults(config: PretrainedConfig, types: list[str]) -> list[str]:
-    """One fault per kind of layer that is neither full nor sliding attention."""
+    """One fault per kind of layer that is neither full nor sliding attention, and for a `generate` of its own."""
     strange = sorted(set(types) - {FULL, SLIDING, NO_CACHE})
-    latent = ["latent attention (kv_lora_rank) caches neither keys nor values, and is not supported"]
-    return (latent if getattr(config, "kv_lora_rank", None) else []) + [
+    faults = []
+    if getattr(config, "kv_lora_rank", None):
+        faults.append("latent attention (kv_lora_rank) caches neither keys nor values, and is not supported")
+    if config.model_type in _OWN_CROSS_CACHE:
+        faults.append(f"{config.model_type}'s generate makes a cross cache of its own, whatever it is given")
+    return faults + [
         f"{types.count(kind)} of {len(types)} layers are {kind}, only {FULL} and {SLIDING} are supported"
         for kind in strange
     ]

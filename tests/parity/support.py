@@ -27,7 +27,7 @@ from exporter.models.methods import build_methods
 from exporter.models.speech_features import FrontEnd, front_end_of
 from exporter.pipeline import lower_programs
 from exporter.spec.assistant import AssistantSpec
-from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.capacity_plan import CapacityPlan, PlannedCache
 from exporter.spec.model_location import ModelLocation
 from exporter.spec.model_source import ModelSource
 from exporter.spec.model_spec import ModelSpec
@@ -112,7 +112,7 @@ class Planned:
         helper = None if drafter is None else AssistantSpec.from_config(ASSISTANTS[drafter]().config, spec)
         plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec), assistant=helper)
         if geometry is not None:
-            caches = tuple(replace(cache, geometry=geometry(cache.geometry)) for cache in plan.self_caches)
+            caches = tuple(with_geometry(cache, geometry(cache.geometry)) for cache in plan.self_caches)
             plan = replace(plan, self_caches=caches)
         rules = rules_from(model.generation_config, spec, plan.recipe.max_dec)
         return cls(case, model, spec, plan, rules, drafter)
@@ -156,6 +156,11 @@ class Planned:
         methods, backends = program_methods(self.plan, self.front_end), self.plan.recipe.backends
         programs = lower_programs(traced, methods, backends, self.plan, directory, SilentProgress())
         write_manifest(directory, build_manifest(self.exported(programs), file_entries(directory)))
+
+
+def with_geometry(cache: PlannedCache, geometry: CacheGeometry) -> PlannedCache:
+    """The cache over another geometry, whose reach is the window of a layer that has one."""
+    return replace(cache, geometry=geometry, window=None if cache.window is None else geometry.reach)
 
 
 def module_session(

@@ -18,7 +18,7 @@ from transformers import (
 from exporter.hf import fixed_capacity_cache
 from tests.support import drop_in_models, tiny_models
 from tests.support.drop_in import MAX_BATCH, MAX_DEC, MAX_DRAFT, MAX_ENC, answer, buffers, check_equal, small_cache
-from tests.support.tiny_configs import _DECODER_SHAPE, HIDDEN, WINDOW
+from tests.support.tiny_configs import DECODER_SHAPE, HIDDEN, WINDOW
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_all_faults_are_listed_at_once(t5: PreTrainedModel) -> None:
 
 def qwen3_next() -> PretrainedConfig:
     layers = ["linear_attention", "full_attention", "linear_attention"]
-    return Qwen3NextConfig(**_DECODER_SHAPE, num_hidden_layers=3, layer_types=layers, num_experts=2)
+    return Qwen3NextConfig(**DECODER_SHAPE, num_hidden_layers=3, layer_types=layers, num_experts=2)
 
 
 UNSUPPORTED = [

@@ -251,7 +251,6 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         ),
         (["m", "--dtype", "bfloat16"], "--dtype bfloat16 is unknown; available: float32, float16"),
         (["m", "--dtype", "float16", "--attention", "portable"], "--dtype float16 needs our operators; use"),
-        (["m", "--draft", "mtp"], "--draft mtp is not available in this version"),
         (["./no-such-model", "--plan-only"], "./no-such-model: there is no such file or directory"),
         (
             ["gpt2", "--random-weights", "--max-dec", "2000", "--plan-only"],

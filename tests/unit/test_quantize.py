@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from exporter.spec.faults import ExportFailed
-from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
 from exporter.weights.operators import dequantized
 from exporter.weights.quantize import (
     QuantizedEmbedding,
@@ -128,9 +128,10 @@ def answers(model: PreTrainedModel, name: str) -> Tensor:
 @pytest.mark.parametrize("name", CASES)
 def test_every_matrix_of_every_family_is_replaced_and_shared_ones_stay_one(name: str) -> None:
     model = build(name)
-    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    head = model.get_output_embeddings()
     lookups = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    tables = [module for module in lookups if module.weight is embedding.weight or module.weight is head.weight]
+    words = [*word_tables(model), head]
+    tables = [module for module in lookups if any(module.weight is table.weight for table in words)]
     products = [module for module in model.modules() if is_linear(module)]
     weights = {id(module.weight) for module in tables}  # one, or one for each stack
     shared = id(head.weight) in weights

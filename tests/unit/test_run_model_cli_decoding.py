@@ -151,7 +151,7 @@ def test_help_explains_sampling_and_speculation(capsys: pytest.CaptureFixture[st
         (["--temperature", "inf"], "--temperature must be a number such as 0.7 or 1e-3, got 'inf'"),
         (["--temperature", "1\n2"], "--temperature must be a number such as 0.7 or 1e-3, got '1\\n2'"),
         (["--stop", ""], "--stop must be a text of at least one character"),
-        (["--speculate", "magic"], "--speculate must be one of off, prompt-lookup, draft, self, auto, got 'magic'"),
+        (["--speculate", "magic"], "must be one of off, prompt-lookup, draft, self, mtp, auto, got 'magic'"),
         (["--speculate", "draft"], "needs --draft-bundle, or a bundle exported with --draft"),
         (["--speculate", "self"], "--speculate self needs a bundle exported with --draft self-int4"),
         (["--draft-bundle", "x"], "--draft-bundle is not used with --speculate off"),
