@@ -57,7 +57,7 @@ class RequestCache(Cache):
     @property
     def owners(self) -> Sequence[SelfAttentionLayer]:
         """The self-attention layers that have keys and values of their own."""
-        raise NotImplementedError
+        return [layer for layer in self.layers if isinstance(layer, SelfAttentionLayer)]
 
     @property
     def memory_bytes(self) -> int:
@@ -84,10 +84,6 @@ class FixedCapacityCache(RequestCache):
         ]
         super().__init__(layers=layers)
         self.plan = plan
-
-    @property
-    def owners(self) -> Sequence[SelfAttentionLayer]:
-        return [layer for layer in self.layers if isinstance(layer, SelfAttentionLayer)]
 
     def crop(self, tokens_to_remove: int) -> None:
         """Take tokens back: so many of the last when negative, all but so many of the first when positive.

@@ -19,6 +19,8 @@ from runtime_shims.contract.integers import as_integer, pictured
 
 FULL, SLIDING, NO_CACHE = "full_attention", "sliding_attention", "dummy"
 """Layer types of transformers. A layer of the last one has no keys and values, or reads another layer's."""
+OWN_CROSS_CACHE = ("t5gemma",)
+"""Model types whose `generate` replaces the cross cache that it is given by one that it makes."""
 
 
 @dataclass(frozen=True)
@@ -126,21 +128,16 @@ def _limit_faults(config: PretrainedConfig, limits: dict[str, Any]) -> list[str]
         faults.append("an encoder-decoder model needs max_enc, the most encoder output positions")
     if not config.is_encoder_decoder and limits["max_enc"] is not None:
         faults.append("a decoder-only model has no encoder: leave max_enc out")
+    if config.model_type in OWN_CROSS_CACHE:
+        faults.append(f"{config.model_type}'s generate makes a cross cache of its own, whatever it is given")
     return faults
 
 
-_OWN_CROSS_CACHE = ("t5gemma",)
-
-
 def _layer_faults(config: PretrainedConfig, types: list[str]) -> list[str]:
-    """One fault per kind of layer that is neither full nor sliding attention, and for a `generate` of its own."""
+    """One fault per kind of layer that is neither full nor sliding attention."""
     strange = sorted(set(types) - {FULL, SLIDING, NO_CACHE})
-    faults = []
-    if getattr(config, "kv_lora_rank", None):
-        faults.append("latent attention (kv_lora_rank) caches neither keys nor values, and is not supported")
-    if config.model_type in _OWN_CROSS_CACHE:
-        faults.append(f"{config.model_type}'s generate makes a cross cache of its own, whatever it is given")
-    return faults + [
+    latent = ["latent attention (kv_lora_rank) caches neither keys nor values, and is not supported"]
+    return (latent if getattr(config, "kv_lora_rank", None) else []) + [
         f"{types.count(kind)} of {len(types)} layers are {kind}, only {FULL} and {SLIDING} are supported"
         for kind in strange
     ]

@@ -97,7 +97,8 @@ def _faults(options: DecodingOptions, own_draft: str | None, max_draft: int) -> 
         yield f"--speculate must be one of {', '.join(MODES)}, got {pictured(mode)}"
         return
     if mode == "draft" and own_draft is None and not has_draft:
-        yield "--speculate draft needs --draft-bundle, or a bundle exported with --draft"
+        needs = "--speculate draft needs --draft-bundle, or a bundle exported with --draft"
+        yield f"{needs}; one with an assistant drafts with --speculate mtp"
     if mode == "self" and own_draft != SELF_INT4:
         yield f"--speculate self needs a bundle exported with --draft {SELF_INT4}"
     if mode in ("off", "prompt-lookup", "self", "mtp") and has_draft:

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 from runtime_shims.contract.errors import UserInputError
-from runtime_shims.reference.proposers import UNUSABLE, Proposal, Rows, draw
+from runtime_shims.reference.draft_rows import DraftRows
+from runtime_shims.reference.proposal import Proposal, Rows
 from runtime_shims.reference.request import SourceInput
-from runtime_shims.reference.sampling import Distribution, TokenChooser
+from runtime_shims.reference.sampling import TokenChooser
 from runtime_shims.reference.session import Session
-from runtime_shims.reference.token_rules import NoTokenAllowed
 
 
 class AssistantDrafts:
-    """A proposer over the target's own session. A row for which no token can be chosen has no drafts in that round."""
+    """A proposer over the target's own session."""
 
     def __init__(self, session: Session) -> None:
         """Raises UserInputError when the session's program has no assistant."""
@@ -38,29 +38,14 @@ class AssistantDrafts:
 
     def propose(self, contexts: Rows, counts: Sequence[int]) -> list[Proposal]:
         """Up to `counts[row]` drafts per row, all rows at once."""
-        drafts: list[list[int]] = [[] for _ in counts]
-        drawn: list[list[Distribution]] = [[] for _ in counts]
-        unusable: set[int] = set()
+        rows = DraftRows(contexts, counts, self._choosers)
         hidden_BC = self._states(counts)
-        for made in range(max(counts, default=0)):
-            live = [row for row, count in enumerate(counts) if count > made and row not in unusable]
-            if not live:
-                break
-            history = {row: [*contexts[row], *drafts[row]] for row in live}
-            last = [history[row][-1] if row in history else None for row in range(len(counts))]
+        while live := rows.live():
+            last = [live[row][-1] if row in live else None for row in range(len(counts))]
             logits_BV, hidden_BC = self._session.draft(last, hidden_BC)
             for row in live:
-                try:
-                    token, distribution = draw(self._choosers[row], logits_BV[row], history[row])
-                except NoTokenAllowed:
-                    unusable.add(row)
-                    continue
-                drafts[row].append(token)
-                drawn[row] += [] if distribution is None else [distribution]
-        return [
-            UNUSABLE if row in unusable else Proposal(tuple(tokens), tuple(drawn[row]) or None)
-            for row, tokens in enumerate(drafts)
-        ]
+                rows.draw(row, logits_BV[row])
+        return rows.proposals()
 
     def commit(self, contexts: Rows) -> None:
         """Nothing was written, so there is nothing to take back."""

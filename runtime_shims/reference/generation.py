@@ -12,7 +12,7 @@ from typing import Literal
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.integers import as_integer, pictured
 from runtime_shims.reference.decoding_row import Row, StopReason
-from runtime_shims.reference.proposers import NOTHING
+from runtime_shims.reference.proposal import NOTHING
 from runtime_shims.reference.random_stream import draft_stream, target_stream
 from runtime_shims.reference.request import SourceInput, check_prompts
 from runtime_shims.reference.sampling import TokenChooser

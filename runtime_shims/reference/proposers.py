@@ -9,42 +9,17 @@ Shape legend: B rows of the request, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
-
-from torch import Tensor
 
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from runtime_shims.contract.integers import require_integer
+from runtime_shims.reference.draft_rows import DraftRows
+from runtime_shims.reference.proposal import NOTHING, Proposal, Rows
 from runtime_shims.reference.request import SourceInput
-from runtime_shims.reference.sampling import Distribution, TokenChooser
+from runtime_shims.reference.sampling import TokenChooser
 from runtime_shims.reference.session import Session
-from runtime_shims.reference.token_rules import NoTokenAllowed
 
 MAX_NGRAM = 3
-
-Rows = Sequence[Sequence[int]]
-"""Token ids per row."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A row's draft tokens; `distributions` are what they were drawn from, one each, or None if they are certain.
-
-    `is_unusable` says that there are none because no token could be chosen from what the draft model answered.
-    """
-
-    tokens: tuple[int, ...] = ()
-    distributions: tuple[Distribution, ...] | None = None
-    is_unusable: bool = False
-
-    def distribution(self, offset: int) -> Distribution | None:
-        """What draft `offset` was drawn from."""
-        return None if self.distributions is None else self.distributions[offset]
-
-
-NOTHING = Proposal()
-UNUSABLE = Proposal(is_unusable=True)
 
 
 class Proposer(Protocol):
@@ -163,31 +138,13 @@ class DraftModel:
     def propose(self, contexts: Rows, counts: Sequence[int]) -> list[Proposal]:
         """Up to `counts[row]` drafts per row, as many as the draft's own capacity allows."""
         counts = [self._room(context, count) for context, count in zip(contexts, counts, strict=True)]
-        drafts: list[list[int]] = [[] for _ in counts]
-        drawn: list[list[Distribution]] = [[] for _ in counts]
-        unusable: set[int] = set()
-        for written in range(max(counts, default=0)):
-            live = {
-                row: [*contexts[row], *drafts[row]]
-                for row, count in enumerate(counts)
-                if count > written and row not in unusable
-            }
-            if not live:
-                break
+        rows = DraftRows(contexts, counts, self._choosers)
+        while live := rows.live():
             unwritten = [live[row][self.session.length(row) :] if row in live else [] for row in range(len(counts))]
             logits_BV = self.session.feed(unwritten)
-            for row, history in live.items():
-                try:
-                    token, distribution = draw(self._choosers[row], logits_BV[row], history)
-                except NoTokenAllowed:
-                    unusable.add(row)
-                    continue
-                drafts[row].append(token)
-                drawn[row] += [] if distribution is None else [distribution]
-        return [
-            UNUSABLE if row in unusable else Proposal(tuple(tokens), tuple(drawn[row]) or None)
-            for row, tokens in enumerate(drafts)
-        ]
+            for row in live:
+                rows.draw(row, logits_BV[row])
+        return rows.proposals()
 
     def commit(self, contexts: Rows) -> None:
         """Take back the drafts that were rejected, and those behind the end of a finished row."""
@@ -197,17 +154,6 @@ class DraftModel:
     def _room(self, context: Sequence[int], count: int) -> int:
         """Drafts that fit: all but the last are written after the context, and a rollback must reach over them."""
         return max(0, min(count, self.session.limits.max_dec - len(context) + 1, self.session.limits.max_step))
-
-
-def draw(chooser: TokenChooser, logits_V: Tensor, history: list[int]) -> tuple[int, Distribution | None]:
-    """The next draft behind `history`; at a temperature above 0 by one draw of the chooser's stream, and from what.
-
-    Raises NoTokenAllowed, and has drawn nothing then.
-    """
-    if not chooser.settings.samples:
-        return chooser.choose(logits_V, history), None
-    distribution = chooser.distribution(logits_V, history)
-    return distribution.take(chooser.stream.next()), distribution
 
 
 def _token_rows(source: SourceInput | None) -> Rows:

@@ -21,6 +21,7 @@ from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, UserInputError
 from runtime_shims.contract.manifest import Limits, Manifest
 from runtime_shims.contract.sequence_cursor import SequenceCursor
+from runtime_shims.reference.hidden_states import HiddenStates
 from runtime_shims.reference.program import DraftInputs, Program
 from runtime_shims.reference.request import (
     EncoderSource,
@@ -53,8 +54,8 @@ class Session:
         self._cursor = make_cursor(bundle.manifest)
         self._buffers = StepBuffers(self.limits)
         self._last_logits = torch.empty(self.limits.max_batch, bundle.manifest.tokens.vocab_size)
-        self._hidden = torch.zeros(self.limits.max_batch, self.limits.max_logit_rows, self.hidden_size)
-        self._hidden_from: list[int | None] = [None] * self.limits.max_batch
+        assistant = bundle.manifest.assistant
+        self._hidden = HiddenStates(self.limits, 0 if assistant is None else assistant.hidden_size)
         self._pending: tuple[tuple[int, ...], ...] = ()
         self._enc_lengths: tuple[int, ...] | None = None
         self._rows = 0
@@ -68,7 +69,7 @@ class Session:
     @property
     def hidden_size(self) -> int:
         """C, values of a hidden state that an assistant takes; 0 without one."""
-        return 0 if self.manifest.assistant is None else self.manifest.assistant.hidden_size
+        return self._hidden.width
 
     def length(self, row: int) -> int:
         """Tokens row `row` holds: the position of the next one."""
@@ -162,11 +163,10 @@ class Session:
 
         Raises UserInputError when the row's last step did not bring it: there was none, or more was rolled back.
         """
-        first = self._hidden_from[row] if row < self._rows else None
-        offset = -1 if first is None else self._cursor.length(row) - 1 - first
-        if not 0 <= offset < self.limits.max_logit_rows:
+        state_C = self._hidden.at(row, self._cursor.length(row) - 1) if row < self._rows else None
+        if state_C is None:
             raise UserInputError(f"row {row} has no state to draft from: run a step first")
-        return self._hidden[row, offset].clone()
+        return state_C
 
     def draft(self, tokens: Sequence[int | None], hidden_BC: Tensor) -> tuple[Tensor, Tensor]:
         """What the assistant says behind one token per row; logits float32 [B, V] and states float32 [B, C], copies.
@@ -227,7 +227,7 @@ class Session:
         self._enc_lengths = None
         for row in range(self.limits.max_batch):
             self._cursor.clear(row)
-            self._hidden_from[row] = None
+            self._hidden.forget(row)
 
     @contextmanager
     def _request_in_flight(self) -> Iterator[None]:
@@ -270,16 +270,8 @@ class Session:
             self._cursor.advance(row, len(row_tokens))
         logits_BRV = self._run(lambda: self._program.decode(inputs))
         if self.hidden_size:
-            self._keep_hidden(step)
+            self._hidden.keep(step, self._program.hidden())
         return logits_BRV
-
-    def _keep_hidden(self, step: Step) -> None:
-        """Keep the states behind a step's logits, and at which position of each row they begin."""
-        states_BRC = self._program.hidden()
-        for row, row_tokens in enumerate(step.tokens):
-            if row_tokens:
-                self._hidden[row, : states_BRC.shape[1]] = states_BRC[row]
-                self._hidden_from[row] = step.positions[row] + step.logit_rows[row][0]
 
     def _live_enc_lengths(self, tokens: Sequence[Sequence[int]]) -> list[int] | None:
         """Encoder lengths with 0 for idle rows: they attend to nothing."""

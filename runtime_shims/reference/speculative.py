@@ -22,7 +22,8 @@ from torch import Tensor
 from runtime_shims.reference.acceptance import Verdict, judge
 from runtime_shims.reference.adaptive import DraftLength, FixedDrafts
 from runtime_shims.reference.decoding_row import Row
-from runtime_shims.reference.proposers import NOTHING, Proposal, Proposer
+from runtime_shims.reference.proposal import NOTHING, Proposal
+from runtime_shims.reference.proposers import Proposer
 from runtime_shims.reference.sampling_settings import SamplingSettings
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.stats import RowRound, RunStats

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from runtime_doubles import VOCAB
 
 from runtime_shims.reference.generation import Generation, generate
-from runtime_shims.reference.proposers import Proposal, Rows
+from runtime_shims.reference.proposal import Proposal, Rows
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.sampling import TokenChooser
 from runtime_shims.reference.session import Session

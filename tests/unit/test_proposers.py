@@ -22,7 +22,8 @@ from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from runtime_shims.reference.adaptive import FixedDrafts
 from runtime_shims.reference.draft_bundle import check_draft_bundle
 from runtime_shims.reference.generation import generate
-from runtime_shims.reference.proposers import DraftModel, NgramIndex, PromptLookup, Proposal
+from runtime_shims.reference.proposal import Proposal
+from runtime_shims.reference.proposers import DraftModel, NgramIndex, PromptLookup
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.speculative import Decoding

@@ -19,7 +19,8 @@ Status check_options(const Manifest& target, const RunnerOptions& options) {
     if (is_wrong) faults += words(faults.empty() ? "" : "; ", fault);
   };
   refuse_if(mode == Speculate::draft && !own_draft && !has_draft,
-            "--speculate draft needs --draft-bundle, or a bundle exported with --draft");
+            "--speculate draft needs --draft-bundle, or a bundle exported with --draft; one with an assistant drafts with "
+            "--speculate mtp");
   refuse_if(mode == Speculate::self && own_draft != kSelfInt4,
             words("--speculate self needs a bundle exported with --draft ", kSelfInt4));
   refuse_if(has_draft && mode != Speculate::draft && mode != Speculate::automatic,
