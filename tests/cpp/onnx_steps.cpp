@@ -1,6 +1,5 @@
-// onnx-steps [--apart] BUNDLE ROWS POSITION...: steps of one token in all of ROWS rows of a decoder-only ONNX program,
-// one at each position. Prints by how many bytes the process has grown meanwhile, and those of the smallest cache, as
-// JSON. For tests/runner/test_onnx_memory.py.
+// onnx-steps [--apart] BUNDLE POSITION...: steps of one token in every row of a decoder-only ONNX program, one at each
+// position. Prints by how many bytes the process has grown meanwhile, and those of the smallest cache, as JSON. For tests/runner/test_onnx_memory.py.
 //
 // --apart is its control: caches come back in memory of their own.
 #include <unistd.h>
@@ -25,15 +24,6 @@ int64_t resident_bytes() {
   if (file == nullptr || std::fscanf(file, "%lld %lld", &total, &resident) != 2) std::abort();
   std::fclose(file);
   return resident * sysconf(_SC_PAGESIZE);
-}
-
-// A larger batch: the graphs have no limit of their own.
-void take_rows(Manifest& manifest, int64_t rows) {
-  const int64_t factor = rows / manifest.limits.max_batch;
-  manifest.limits.max_batch = rows;
-  for (CacheEntry& entry : manifest.caches) entry.size_bytes *= factor;
-  manifest.memory.cache_bytes *= factor;
-  manifest.programs[0].planned_bytes *= factor;
 }
 
 // Whatever decodes: the program, or a method whose outputs are bound apart.
@@ -112,9 +102,9 @@ Result<std::unique_ptr<Stepper>> load(const Bundle& bundle, bool apart) {
 }
 
 // Prints what the steps at `positions` took.
-Status run(Bundle bundle, int64_t rows, std::span<const int64_t> positions, bool apart) {
-  Manifest& manifest = bundle.manifest;
-  take_rows(manifest, rows);
+Status run(const Bundle& bundle, std::span<const int64_t> positions, bool apart) {
+  const Manifest& manifest = bundle.manifest;
+  const int64_t rows = manifest.limits.max_batch;
   const Result<std::unique_ptr<Stepper>> stepper = load(bundle, apart);
   if (!stepper) return stepper.error();
   const auto count = static_cast<size_t>(rows);
@@ -144,12 +134,11 @@ int main(int count, char** arguments) {
     apart = apart || std::strcmp(arguments[index], "--apart") == 0;
     if (arguments[index][0] != '-') given.emplace_back(arguments[index]);
   }
-  if (given.size() < 3) return 2;
-  std::vector<int64_t> numbers;
-  for (size_t index = 1; index < given.size(); ++index) numbers.push_back(std::stoll(given[index]));
+  if (given.size() < 2) return 2;
+  std::vector<int64_t> positions;
+  for (size_t index = 1; index < given.size(); ++index) positions.push_back(std::stoll(given[index]));
   Result<Bundle> bundle = read_bundle(given[0], false);
-  const Status done = bundle ? run(std::move(bundle).value(), numbers[0], std::span(numbers).subspan(1), apart)
-                             : Status(bundle.error());
+  const Status done = bundle ? run(*bundle, positions, apart) : Status(bundle.error());
   if (done) return 0;
   std::fprintf(stderr, "%s\n", done.error().message.c_str());
   return 1;

@@ -37,7 +37,7 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--ids", "5", "--temperature", "-1"), "--temperature must be a number, 0 (the best token) or more"),
     (("--ids", "5", "--top-k", "5"), "--top-k without --temperature changes nothing"),
     (("--ids", "5", "--seed", "-1"), "--seed must be a whole number in 0.."),
-    (("--ids", "5", "--speculate", "magic"), "--speculate must be one of off, prompt-lookup, draft, self, auto"),
+    (("--ids", "5", "--speculate", "magic"), "--speculate must be one of off, prompt-lookup, draft, self, mtp, auto"),
     (("--ids", "5", "--speculate", "draft"), "--speculate draft needs --draft-bundle, or a bundle exported"),
     (("--ids", "5", "--num-drafts", "2"), "--num-drafts is not used with --speculate off; give --speculate"),
     (("--ids", "5", "--speculate", "self"), "--speculate self needs a bundle exported with --draft self-int4"),

@@ -31,8 +31,8 @@ def steps(*arguments: object) -> dict[str, Any]:
 def test_steps_take_no_memory_for_caches(onnx_llama: Path) -> None:
     """800 rows: each of four caches has 40 MB. The control's outputs are memory of its own, which a step must fill."""
     few = [0, 1, 2, *range(300, 320)]
-    found, longer = (steps(onnx_llama, 800, *positions) for positions in (few, [*few, *range(320, 400)]))
-    control = steps("--apart", onnx_llama, 800, *few)
+    found, longer = (steps(onnx_llama, *positions) for positions in (few, [*few, *range(320, 400)]))
+    control = steps("--apart", onnx_llama, *few)
     cache = found["smallest_cache"]
     assert cache > 30_000_000
     assert longer["grown"] - found["grown"] < cache / 20  # 80 steps more
