@@ -12,7 +12,7 @@ from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.memory_budget import machine_memory_bytes, needed, require_machine, require_planned
 from exporter.spec.progress import OfDraft, Progress, SilentProgress
 from exporter.spec.recipe import Recipe
-from exporter.spec.weight_format import FLOAT_BITS, WeightFormat
+from exporter.spec.weight_format import FLOAT_BITS
 from runtime_shims.contract.manifest_rules import DRAFT_MANIFEST
 from runtime_shims.contract.out_of_memory import memory_for
 
@@ -143,31 +143,17 @@ def _write(
 
 
 def _load(planned: Planned, progress: Progress) -> PreTrainedModel:
-    """The model whose answers the bundle must repeat: quantized or in half precision, where the recipe says so."""
-    return _as_stored(planned.source.load_model(progress), planned.plan.recipe, progress)
+    from exporter.weights.stored_model import load_stored
+
+    return load_stored(planned.source, planned.plan.recipe, progress)
 
 
 def _load_assistant(planned: Planned) -> PreTrainedModel | None:
-    """What drafts in the same program, in the model's precision."""
+    from exporter.weights.stored_model import load_stored_assistant
+
     if planned.assistant is None:
         return None
-    return _as_stored(planned.assistant.load_assistant(), planned.plan.recipe, SilentProgress())
-
-
-def _as_stored(model: PreTrainedModel, recipe: ResolvedRecipe, progress: Progress) -> PreTrainedModel:
-    from exporter.weights.half import round_to_half
-    from exporter.weights.quantize import quantize_model
-    from exporter.weights.torchao_form import quantize_for_xnnpack
-
-    weights = WeightFormat.of(recipe)
-    if weights.is_quantized:
-        progress.stage("quantizing weights")
-        ours = recipe.attention == "fused" or weights.for_onnx
-        (quantize_model if ours else quantize_for_xnnpack)(model, weights)
-    elif recipe.dtype == "float16":
-        progress.stage("rounding weights")
-        round_to_half(model)
-    return model
+    return load_stored_assistant(planned.assistant, planned.plan.recipe)
 
 
 def _modules(

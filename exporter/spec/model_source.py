@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from exporter.spec.faults import ModelSourceError, SpecError, one_line
 from exporter.spec.gguf_reading import quick_reading
@@ -22,6 +22,7 @@ from exporter.spec.weights import random_assistant, random_model, require_comple
 from runtime_shims.contract.manifest import ModelKind
 
 if TYPE_CHECKING:
+    import torch
     from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 
 _TOKENIZER_FILES = (
@@ -79,6 +80,8 @@ class ModelSource:
         Raises:
             ModelSourceError: weights are missing, left over or of another shape; lists their names.
         """
+        import torch
+
         progress = progress or SilentProgress()
         config = self.load_config()
         spec = ModelSpec.from_config(config)
@@ -86,7 +89,7 @@ class ModelSource:
             progress.stage(f"making {spec.parameter_count:,} random weights")
             return random_model(config, spec, self.seed)
         progress.stage("loading weights")
-        model = self._read_weights(spec.kind, config)
+        model = self.read_weights(spec.kind, config, torch.float32)
         if self.location.gguf_file is not None:  # it is dequantized now, and must save as such
             model.config.quantization_config = None
             model.hf_quantizer = None
@@ -100,19 +103,27 @@ class ModelSource:
         Raises:
             ModelSourceError: weights are missing, left over or of another shape; lists their names.
         """
+        import torch
+
         config = self.load_config()
         if self.random_weights:
             return random_assistant(config, self.seed)
-        return self._read_weights("decoder_only", config).eval().requires_grad_(False)
+        model = self.read_weights("decoder_only", config, torch.float32)
+        return model.eval().requires_grad_(False)
 
-    def _read_weights(self, kind: ModelKind, config: PretrainedConfig) -> PreTrainedModel:
-        import torch
+    def read_weights(
+        self, kind: ModelKind, config: PretrainedConfig, dtype: torch.dtype | Literal["auto"]
+    ) -> PreTrainedModel:
+        """The complete model as transformers loads it.
 
+        Raises:
+            ModelSourceError: weights are missing, left over or of another shape; lists their names.
+        """
         with self._reading("weights"):
             model, report = auto_class(kind).from_pretrained(
                 self._path,
                 config=config,
-                dtype=torch.float32,
+                dtype=dtype,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # so that they are reported with the others
                 **self._dense_weights(),
@@ -130,7 +141,7 @@ class ModelSource:
         """
         from transformers import GenerationConfig
 
-        if self.location.gguf_file is None and self._has_file(("generation_config.json",)):
+        if self.location.gguf_file is None and self.has_file(("generation_config.json",)):
             with self._reading("generation settings"):
                 return GenerationConfig.from_pretrained(self._path, **self._arguments)
         return GenerationConfig.from_model_config(self.load_config().to_dict() | self._legacy_settings())
@@ -143,7 +154,7 @@ class ModelSource:
         """
         from transformers import AutoTokenizer
 
-        if self.location.gguf_file is None and not self._has_file(_TOKENIZER_FILES):
+        if self.location.gguf_file is None and not self.has_file(_TOKENIZER_FILES):
             return None
         with self._reading("tokenizer"):
             return AutoTokenizer.from_pretrained(self._path, **self._arguments)
@@ -161,7 +172,7 @@ class ModelSource:
             return None
         if self.location.geometry is not None:
             return WhisperFeatureExtractor(feature_size=config.num_mel_bins)
-        if not self._has_file(_PROCESSOR_FILES):
+        if not self.has_file(_PROCESSOR_FILES):
             return None
         with self._reading("preprocessor"):
             return AutoFeatureExtractor.from_pretrained(self._path, **self._arguments)
@@ -219,7 +230,7 @@ class ModelSource:
     def _is_local(self) -> bool:
         return self.location.path is None or Path(self.location.path).is_dir()
 
-    def _has_file(self, names: tuple[str, ...]) -> bool:
+    def has_file(self, names: tuple[str, ...]) -> bool:
         """Whether the source holds any file of these names."""
         if self.location.path is None:
             return False
@@ -229,6 +240,15 @@ class ModelSource:
 
         with self._reading("file list"):
             return any(file_exists(self.location.path, name, revision=self.location.revision) for name in names)
+
+    def files(self) -> Path:
+        """The directory where a checkpoint's files are, once they have been read."""
+        if self._is_local:
+            return Path(self._path)
+        from transformers.utils import cached_file
+
+        config = cached_file(self._path, "config.json", revision=self.location.revision)
+        return Path(config).parent
 
     @contextmanager
     def _reading(self, part: str) -> Iterator[None]:

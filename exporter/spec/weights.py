@@ -29,7 +29,7 @@ def random_model(config: PretrainedConfig, spec: ModelSpec, seed: int) -> PreTra
         torch.manual_seed(seed)
         model: PreTrainedModel = auto_class(spec.kind).from_config(config, dtype=torch.float32)
         if not spec.tied_embeddings:
-            _untie_head(model)
+            untie_head(model)
     finished: PreTrainedModel = model.eval().requires_grad_(False)
     return finished
 
@@ -47,7 +47,7 @@ def random_assistant(config: PretrainedConfig, seed: int) -> PreTrainedModel:
     return finished
 
 
-def _untie_head(model: PreTrainedModel) -> None:
+def untie_head(model: PreTrainedModel) -> None:
     """Give the output head weights of its own where transformers ties it against the checkpoint's config."""
     import torch
 

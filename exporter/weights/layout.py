@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 PANEL = 32
+_PANELS_AT_ONCE = 128
 OFFSETS = {8: 128, 4: 0}
 """What is added to integers of so many bits, which are stored unsigned."""
 TERMS = {8: 1, 4: 2}
@@ -77,6 +78,16 @@ def unpack_floats(packed: Tensor, layout: WeightLayout) -> Tensor:
 
 def pack_integers(values_NC: Tensor, scales_NGX: Tensor, layout: WeightLayout) -> Tensor:
     """int8 values and bfloat16 scales (and minima: X is 1 or 2) as the bytes `[P * panel_bytes]` of one matrix."""
+    packed = torch.empty(layout.size_bytes, dtype=torch.uint8)
+    panels = packed.view(layout.panels, layout.panel_bytes)
+    for start in range(0, layout.panels, _PANELS_AT_ONCE):  # a matrix may be a good part of this machine's memory
+        rows = slice(start * PANEL, (start + _PANELS_AT_ONCE) * PANEL)
+        panels[start : start + _PANELS_AT_ONCE] = _pack_panels(values_NC[rows], scales_NGX[rows], layout)
+    return packed
+
+
+def _pack_panels(values_NC: Tensor, scales_NGX: Tensor, layout: WeightLayout) -> Tensor:
+    """The panels `[P, panel_bytes]` of some rows."""
     features, width = values_NC.shape
     groups, filled = layout.groups, layout.groups * layout.group
     padded = functional.pad(values_NC, (0, filled - width, 0, -features % PANEL))
@@ -87,7 +98,7 @@ def pack_integers(values_NC: Tensor, scales_NGX: Tensor, layout: WeightLayout) -
     scales = functional.pad(scales_NGX, (0, 0, 0, 0, 0, -features % PANEL))
     panels = scales.view(-1, PANEL, groups, TERMS[layout.bits]).permute(0, 2, 3, 1).contiguous()
     scale_bytes = panels.view(torch.uint8).reshape(quads.shape[0], -1)
-    return torch.cat([scale_bytes, quads.reshape(quads.shape[0], -1)], dim=1).reshape(-1)
+    return torch.cat([scale_bytes, quads.reshape(quads.shape[0], -1)], dim=1)
 
 
 def unpack_integers(packed: Tensor, layout: WeightLayout) -> tuple[Tensor, Tensor]:

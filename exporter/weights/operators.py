@@ -4,7 +4,7 @@
 in the layout of `layout.py`. `quantized_dense` and `quantized_embedding` are what a quantized model calls in eager
 PyTorch and in a trace: plain integers and scales. `lower/executorch_weights.py` turns the second into the first.
 
-Shape legend: N output features, C inputs, G groups, X 1 (scale) or 2 (scale, minimum).
+Shape legend: N output features, C inputs, G groups of S inputs, X 1 (scale) or 2 (scale, minimum).
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ def quantize_groups(rows: Tensor, group: int) -> tuple[Tensor, Tensor]:
 
 def dequantized(values_NC: Tensor, scales_NGX: Tensor, group: int) -> Tensor:
     """float32 weights `[N, C]`: value * scale, and a minimum where there is one."""
-    terms_NCX = scales_NGX.float().repeat_interleave(group, dim=1)[:, : values_NC.shape[1]]
-    weights_NC = values_NC.float() * terms_NCX[..., 0]
-    return weights_NC if terms_NCX.shape[2] == 1 else weights_NC + terms_NCX[..., 1]
+    terms_NGX = scales_NGX.float()
+    padded = functional.pad(values_NC, (0, -values_NC.shape[1] % group)) if values_NC.shape[1] % group else values_NC
+    weights_NGS = padded.float().unflatten(1, (-1, group)).mul_(terms_NGX[..., :1])
+    if terms_NGX.shape[2] > 1:
+        weights_NGS.add_(terms_NGX[..., 1:])
+    return weights_NGS.flatten(1)[:, : values_NC.shape[1]]
 
 
 def quantized_dense(
