@@ -20,8 +20,8 @@ from torch import Tensor
 from exporter.lower import onnx as lowering
 from exporter.lower.onnx_integers import MICROSOFT, write_out_integers
 from exporter.operator_library import NAMESPACE
+from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import quantized_dense, quantized_embedding
-from exporter.weights.quantize import quantize_matrix
 from runtime_shims.reference.onnx_sessions import load_runtime
 
 TOKENS = 3

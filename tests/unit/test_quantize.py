@@ -15,13 +15,13 @@ from transformers import PreTrainedModel
 
 from exporter.spec.faults import ExportFailed
 from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
+from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import dequantized
 from exporter.weights.quantize import (
     QuantizedEmbedding,
     QuantizedLinear,
     QuantizedMatrix,
     keep_integers_only,
-    quantize_matrix,
     quantize_model,
 )
 from tests.support.tiny_models import CASES, build, source, tokens

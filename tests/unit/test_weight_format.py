@@ -11,8 +11,9 @@ from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from exporter.spec.weight_format import WeightFormat, weight_sizes
+from exporter.weights.integers import quantize_matrix
 from exporter.weights.layout import WeightLayout, pack_integers
-from exporter.weights.quantize import QuantizedMatrix, quantize_matrix, quantize_model
+from exporter.weights.quantize import QuantizedMatrix, quantize_model
 from tests.support.tiny_models import CASES, build
 
 FORMATS = (WeightFormat(8, 8, 32), WeightFormat(4, 8, 32), WeightFormat(4, 4, 64), WeightFormat(8, 4, 96))
