@@ -77,6 +77,7 @@ def _write(
     draft: ExportReport | None = None,
 ) -> ExportReport:
     from exporter.bundle.golden import golden_features, make_golden
+    from exporter.bundle.golden_drafts import make_golden_drafts
     from exporter.bundle.manifest_builder import Exported, build_manifest
     from exporter.bundle.pieces import save_pieces
     from exporter.bundle.writer import file_entries, save_text_files, write_manifest
@@ -98,6 +99,9 @@ def _write(
     golden = make_golden(model, plan, planned.rules.tokens)
     if front_end is not None:
         golden = replace(golden, features=golden_features(extractor, front_end, plan))
+    if (assistant := _load_assistant(planned)) is not None:
+        golden = replace(golden, drafts=make_golden_drafts(model, assistant, plan, golden.requests[0]))
+        del assistant  # the program takes one of its own
     (aside / GOLDEN_NAME).write_text(to_json(golden), encoding="utf-8")
     save_pieces(aside, tokenizer, plan.vocab_size, [row for request in golden.requests for row in request.tokens])
     methods = program_methods(plan, front_end)

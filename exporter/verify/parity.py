@@ -19,6 +19,7 @@ from exporter.trace.functional import runnable
 from exporter.trace.trace import ExportedProgram
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.reference.golden import Golden, read_golden
+from runtime_shims.reference.golden_drafts import DraftsResult, replay_drafts
 from runtime_shims.reference.golden_features import FeaturesResult, GoldenFeatures, replay_features
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.program import DraftInputs, StepInputs
@@ -99,6 +100,11 @@ def verify_bundle(directory: Path, make_stages: Callable[[str], Stages]) -> list
                 stages = make_stages(entry.backend)
                 at = first_features_difference(bundle, golden.features, stages, entry.backend, found)
                 raise ParityError("parity", [at])
+        if golden.drafts is not None:
+            drafted = replay_drafts(session, golden.requests[0].prompts, golden.drafts)
+            if not drafted.passed:
+                stages = make_stages(entry.backend)
+                raise ParityError("parity", [first_drafts_difference(bundle, golden, stages, entry.backend, drafted)])
         results.append(result)
     return results
 
@@ -127,6 +133,18 @@ def first_features_difference(
     return f"the features of the {backend} program differ from the extractor's: {described_features(found)}"
 
 
+def first_drafts_difference(
+    bundle: Bundle, golden: Golden, stages: Stages, backend: str, found: DraftsResult
+) -> str:
+    """The same for the assistant's drafts."""
+    assert golden.drafts is not None
+    for rung, methods in rungs_of(stages):
+        result = replay_drafts(Session(bundle, ModuleProgram(methods)), golden.requests[0].prompts, golden.drafts)
+        if not result.passed:
+            return f"the drafts of the {rung} rung differ from the assistant's: {described_drafts(result)}"
+    return f"the drafts of the {backend} program differ from the assistant's: {described_drafts(found)}"
+
+
 def rungs_of(stages: Stages) -> list[tuple[str, dict[str, nn.Module]]]:
     """The rungs below a program, lowest first: the method modules, and their traces as modules."""
     traced = {name: runnable(name, program, stages.modules.get(name)) for name, program in stages.traced.items()}
@@ -141,6 +159,10 @@ def within(golden: GoldenFeatures, backend: str) -> GoldenFeatures:
 
 def described_features(result: FeaturesResult) -> str:
     return f"by {result.difference:.3g} (allowed {result.tolerance:.3g})"
+
+
+def described_drafts(result: DraftsResult) -> str:
+    return f"logits by {result.difference:.3g} (allowed {result.tolerance:.3g})"
 
 
 def described(result: ReplayResult) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from runtime_shims.contract.manifest import ProgramEntry
     from runtime_shims.reference.golden import Golden
+    from runtime_shims.reference.golden_drafts import DraftsResult
     from runtime_shims.reference.golden_features import FeaturesResult
     from runtime_shims.reference.replay import ReplayResult
 
@@ -115,10 +116,13 @@ def _graphs_rung(bundle: Bundle, entry: ProgramEntry) -> Rung:
 
 
 def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Golden) -> list[Rung]:
+    from runtime_shims.reference.golden_drafts import replay_drafts
     from runtime_shims.reference.golden_features import replay_features
     from runtime_shims.reference.replay import replay
 
-    checks = ["load", "run", "first logits", "tokens", *(["features"] if golden.features is not None else [])]
+    checks = ["load", "run", "first logits", "tokens"]
+    checks += ["features"] if golden.features is not None else []
+    checks += ["drafts"] if golden.drafts is not None else []
     rungs: list[Rung] = []
     try:
         session = start_session(bundle, backend, threads)
@@ -128,6 +132,9 @@ def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Gol
         rungs += _answer_rungs(backend, result)
         if golden.features is not None:
             rungs.append(_features_rung(backend, replay_features(session, golden.features)))
+        if golden.drafts is not None:
+            drafted = replay_drafts(session, golden.requests[0].prompts, golden.drafts)
+            rungs.append(_drafts_rung(backend, drafted))
     except FixedCapacityError as error:
         rungs.append(Rung(backend, checks[len(rungs)], False, str(error)))
     return rungs + [Rung(backend, check, None, "") for check in checks[len(rungs) :]]
@@ -136,6 +143,11 @@ def _replay_rungs(bundle: Bundle, backend: str, threads: int | None, golden: Gol
 def _features_rung(backend: str, result: FeaturesResult) -> Rung:
     detail = f"largest difference from the extractor {result.difference:.2g}, tolerance {result.tolerance:.2g}"
     return Rung(backend, "features", result.passed, detail)
+
+
+def _drafts_rung(backend: str, result: DraftsResult) -> Rung:
+    detail = f"{result.drafts} of the assistant, largest difference {result.difference:.2g}, "
+    return Rung(backend, "drafts", result.passed, detail + f"tolerance {result.tolerance:.2g}")
 
 
 def _answer_rungs(backend: str, result: ReplayResult) -> list[Rung]:

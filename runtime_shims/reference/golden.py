@@ -3,7 +3,8 @@
     {"requests": [{"source": [[ids]] | null, "features_seed": int | null, "prompts": [[ids]],
                    "max_new_tokens": n, "tokens": [[ids]],
                    "first_logits_top": [[[token, logit], ...] per row]}],
-     "tolerance": {"logits_abs": x}, "features": null or see `golden_features`}
+     "tolerance": {"logits_abs": x}, "features": null or see `golden_features`,
+     "drafts": null or see `golden_drafts`}
 
 Tokens are the new ones of each row, the end-of-sequence token included. The first logits are the raw
 ones after the prompt, before any token rule. Speech features are not stored: they are drawn from a
@@ -20,6 +21,7 @@ from runtime_shims.contract.bundle_reader import REPAIR, Bundle
 from runtime_shims.contract.errors import BundleCorrupt, UserInputError
 from runtime_shims.contract.strict_json import NotStrictJson, parse, shown
 from runtime_shims.contract.strict_types import LARGEST_INTEGER
+from runtime_shims.reference.golden_drafts import GoldenDraft, GoldenDrafts
 from runtime_shims.reference.golden_features import GoldenFeatures
 
 GOLDEN_NAME = "golden.json"
@@ -42,11 +44,12 @@ class GoldenRequest:
 
 @dataclass(frozen=True)
 class Golden:
-    """All requests, how far a logit may be from the recorded one, and what the speech front end answered."""
+    """All requests, how far a logit may be from the recorded one, and what front end and assistant answered."""
 
     requests: tuple[GoldenRequest, ...]
     logits_tolerance: float
     features: GoldenFeatures | None = None
+    drafts: GoldenDrafts | None = None
 
 
 class _Fault(Exception):
@@ -65,24 +68,26 @@ def read_golden(bundle: Bundle) -> Golden:
 
 def from_json(text: bytes) -> Golden:
     """Parse a golden file. Raises NotStrictJson or an internal fault that names its place."""
-    top = _object(parse(text), "top level", ("requests", "tolerance", "features"))
+    top = _object(parse(text), "top level", ("requests", "tolerance", "features", "drafts"))
     tolerance = _object(top["tolerance"], "tolerance", ("logits_abs",))
     requests = _list(top["requests"], "requests")
     return Golden(
         requests=tuple(_request(item, f"requests[{i}]") for i, item in enumerate(requests)),
         logits_tolerance=_number(tolerance["logits_abs"], "tolerance.logits_abs"),
         features=None if top["features"] is None else _features(top["features"]),
+        drafts=None if top["drafts"] is None else _drafts(top["drafts"]),
     )
 
 
 def to_json(golden: Golden) -> str:
     """The text that `from_json` reads back as the same value."""
     requests = [{key: getattr(request, key) for key in _REQUEST_KEYS} for request in golden.requests]
-    features = golden.features
+    features, drafts = golden.features, golden.drafts
     data = {
         "requests": requests,
         "tolerance": {"logits_abs": golden.logits_tolerance},
         "features": None if features is None else {"rows": features.rows, "tolerance_abs": features.tolerance},
+        "drafts": None if drafts is None else {"rows": _draft_rows(drafts), "tolerance_abs": drafts.tolerance},
     }
     return json.dumps(data, allow_nan=False) + "\n"
 
@@ -124,6 +129,24 @@ def _feature(data: object) -> tuple[int, int, float]:
         raise _Fault("features.rows: expected mel bin, frame and value")
     mel, frame, value = item
     return _integer(mel, "features.rows"), _integer(frame, "features.rows"), _number(value, "features.rows")
+
+
+def _draft_rows(drafts: GoldenDrafts) -> list[list[dict[str, object]]]:
+    return [[{"after": draft.after, "top": draft.top} for draft in row] for row in drafts.rows]
+
+
+def _drafts(data: object) -> GoldenDrafts:
+    fields = _object(data, "drafts", ("rows", "tolerance_abs"))
+    rows = [_list(row, "drafts.rows") for row in _list(fields["rows"], "drafts.rows")]
+    return GoldenDrafts(
+        rows=tuple(tuple(_draft(item) for item in row) for row in rows),
+        tolerance=_number(fields["tolerance_abs"], "drafts.tolerance_abs"),
+    )
+
+
+def _draft(data: object) -> GoldenDraft:
+    fields = _object(data, "drafts.rows", ("after", "top"))
+    return GoldenDraft(_integer(fields["after"], "drafts.rows"), _top(fields["top"], "drafts.rows"))
 
 
 def _top(data: object, path: str) -> tuple[tuple[int, float], ...]:

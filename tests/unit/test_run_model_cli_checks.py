@@ -104,8 +104,8 @@ def test_verify_without_a_golden_file_says_so(tmp_path: Path, capsys: pytest.Cap
     [
         (b"{", "not JSON"),
         (b'{"requests": []}', "exactly the keys requests, tolerance"),
-        (b'{"requests": 3, "tolerance": {"logits_abs": 1}, "features": null}', "requests: expected a list"),
-        (b'{"requests": [], "tolerance": {"logits_abs": "x"}, "features": null}', "a finite number"),
+        (b'{"requests": 3, "tolerance": {"logits_abs": 1}, "features": null, "drafts": null}', "requests: expected a"),
+        (b'{"requests": [], "tolerance": {"logits_abs": "x"}, "features": null, "drafts": null}', "a finite number"),
         (golden([5]).replace(b'"prompts": [[5]]', b'"prompts": [[5], [6]]'), "same number of rows"),
         (golden([5]).replace(b'"prompts": [[5]]', b'"prompts": [[true]]'), "requests[0].prompts"),
         (golden([5]).replace(b"null", b"[[1]]", 1).replace(b"null", b"3", 1), "exclude each other"),
