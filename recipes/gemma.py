@@ -40,6 +40,6 @@ def gemma_4_e2b() -> Deployment:
     recipe = Recipe(
         "google/gemma-4-E2B-it", max_dec=8192, max_draft=4, prefill_chunk=128, dtype="float16", draft="mtp"
     )
-    phone = replace(recipe, max_dec=2048, prefill_chunk=64, quantize="8da4w", embedding_bits=4)
+    phone = replace(recipe, max_dec=2048, prefill_chunk=32, quantize="8da4w", embedding_bits=4)
     laptop = replace(recipe, max_dec=32768, quantize="8da8w")
     return Deployment(recipe, phone=phone, board=replace(phone, max_dec=1024), laptop=laptop, greedy=True)
