@@ -52,7 +52,11 @@ def chosen_recipe(name: str | None, device: str | None, given: Mapping[str, Any]
     recipe = deployment.on(None if on is None else on.name)
     if changes.get("quantize", recipe.quantize) != recipe.quantize:
         changes = {"embedding_bits": None, "group_size": None, **changes}
-    return Chosen(replace(recipe, **changes), deployment.greedy, on)
+    try:
+        return Chosen(replace(recipe, **changes), deployment.greedy, on)
+    except RecipeError as error:
+        subject = f"recipe {name}" if on is None else f"recipe {name} for a {on.name}"
+        raise RecipeError(subject, [*error.faults, "give an option to replace what the recipe chose"]) from error
 
 
 def known_recipe(name: str) -> str:

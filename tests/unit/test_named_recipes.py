@@ -134,6 +134,14 @@ def test_the_draft_of_a_recipe_can_be_left_out() -> None:
     assert chosen_recipe(None, None, {"model": "m", "draft": "none"}).recipe == Recipe("m")
 
 
+def test_what_does_not_go_with_a_value_of_the_recipe_is_said_to_be_its_own() -> None:
+    with pytest.raises(RecipeError) as refused:
+        chosen_recipe("smollm2-135m", "phone", {"backends": ("onnx",)})
+    line = "recipe smollm2-135m for a phone: --quantize int8-weights-kv is not available with --backend onnx; "
+    assert str(refused.value) == f"{line}use 8da8w, or leave it out; give an option to replace what the recipe chose"
+    assert chosen_recipe("smollm2-135m", "phone", {"backends": ("onnx",), "quantize": "8da8w"})
+
+
 @pytest.mark.parametrize(
     ("name", "device", "model", "fault"),
     [
