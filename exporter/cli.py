@@ -7,7 +7,6 @@ Options only: what they mean is decided by `Recipe`, what they cost by `Capacity
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +20,11 @@ from exporter.cli_output import (
     print_report,
     quiet_libraries,
 )
+from exporter.named_recipes import chosen_recipe, known_device, known_recipe
+from exporter.recipe_plans import RecipePlans, planned_recipe
 from exporter.spec.faults import RecipeError
 from exporter.spec.memory import parse_bytes
-from exporter.spec.recipe import Recipe
+from recipes.devices import DEVICES
 from recipes.index import RECIPES
 from runtime_shims.commands.common import print_version
 from runtime_shims.console import run_app
@@ -51,6 +52,11 @@ with --random-weights: its published geometry with seeded weights. Local models 
 [dim]Speech, from a named recipe:[/dim]
 
   export-model --recipe whisper-tiny.en
+
+[dim]The same with the limits and weights for a phone; which recipes are there, and what do they take?[/dim]
+
+  export-model --recipe whisper-tiny.en --device phone
+  export-model --list-recipes
 """
 
 
@@ -74,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def export_model(
     model: options.ModelArgument = None,
     recipe: options.RecipeOption = None,
+    device: options.DeviceOption = None,
     random_weights: options.RandomWeightsOption = False,
     seed: options.SeedOption = None,
     max_batch: options.MaxBatchOption = None,
@@ -97,16 +104,15 @@ def export_model(
     no_verify: options.NoVerifyOption = False,
     json: options.JsonOption = False,
     debug: options.DebugOption = False,
-    list_recipes: Annotated[
-        bool, typer.Option("--list-recipes", callback=print_recipes, is_eager=True, help="Print all recipes.")
-    ] = False,
+    list_recipes: options.ListRecipesOption = False,
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Build the recipe from the options, then plan it or export it."""
-    chosen = _recipe(
-        recipe,
+    """Build the recipe from the options, then list, plan or export it."""
+    if not debug:
+        quiet_libraries()
+    given = _given(
         model=model,
         random_weights=random_weights or None,
         seed=seed,
@@ -124,46 +130,53 @@ def export_model(
         index_dtype=index_dtype,
         draft=draft,
     )
-    max_memory_bytes = None if max_memory is None else parse_bytes(max_memory)
-    if not debug:
-        quiet_libraries()
+    if list_recipes:
+        print_recipes(_listed(recipe, device, given), as_json=json)
+        return
+    chosen = chosen_recipe(recipe, device, given)
+    max_memory_bytes = parse_bytes(max_memory) if max_memory is not None else chosen.memory_bytes
     if plan_only:
         from exporter.planned import plan_export
 
-        planned = plan_export(chosen, max_memory_bytes=max_memory_bytes, greedy=greedy)
+        planned = plan_export(chosen.recipe, max_memory_bytes=max_memory_bytes, greedy=greedy or chosen.greedy)
         print_plan(planned.plan, planned.draft_plan, as_json=json)
         return
     from exporter.pipeline import export_bundle
 
     with ConsoleProgress(as_json=json) as progress:
         report = export_bundle(
-            chosen,
-            output or Path(bundle_name(chosen.model)),
+            chosen.recipe,
+            output or Path(bundle_name(chosen.recipe.model, device)),
             force=force,
             verify=not no_verify,
             max_memory_bytes=max_memory_bytes,
-            greedy=greedy,
+            greedy=greedy or chosen.greedy,
             progress=progress,
         )
     print_report(report, as_json=json)
 
 
-def bundle_name(model: str) -> str:
+def bundle_name(model: str, device: str | None = None) -> str:
     """The default bundle for `model`: `t5-small.bundle` for a Hub id, a directory or a file of that name."""
     path = Path(model).expanduser()
     name = path.resolve().name if path.exists() else model.rstrip("/").rpartition("/")[2]
-    return f"{name.removesuffix('.gguf')}.bundle"
+    return f"{name.removesuffix('.gguf')}{'' if device is None else f'-{device}'}.bundle"
 
 
-def _recipe(name: str | None, **given: Any) -> Recipe:
-    """The named recipe, or none, with every given value in place of its own."""
-    changes = {field: value for field, value in given.items() if value is not None}
-    if name is None:
-        if "model" not in changes:
-            raise RecipeError(
-                "recipe", ["give a MODEL, or a named recipe with --recipe (see --list-recipes)"]
-            )
-        return Recipe(**changes)
-    if name not in RECIPES:
-        raise RecipeError("recipe", [f"--recipe {name} is unknown; available: {', '.join(RECIPES)}"])
-    return replace(RECIPES[name](), **changes)
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given, by the fields of `Recipe` that they set."""
+    return {field: value for field, value in options.items() if value is not None}
+
+
+def _listed(recipe: str | None, device: str | None, given: dict[str, Any]) -> list[RecipePlans]:
+    """The plans that `--list-recipes` shows: of the recipe named by --recipe or as MODEL, or of all."""
+    model = given.pop("model", None)
+    name = recipe or model
+    if recipe is not None and model is not None:
+        raise RecipeError("recipe", [f"{model} is given beside --recipe {recipe}; leave one of them out"])
+    if given:
+        fault = "--list-recipes takes a recipe, --device and --json alone"
+        raise RecipeError("recipe", [f"{fault}; see what other options cost with --plan-only"])
+    names = RECIPES if name is None else [known_recipe(name)]
+    devices = tuple(DEVICES.values()) if device is None else (known_device(device),)
+    return [planned_recipe(one, devices) for one in names]

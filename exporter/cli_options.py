@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from exporter.spec.deployment import DEVICE_NAMES
 from exporter.spec.recipe import ATTENTIONS, BACKENDS, DTYPES, INDEX_DTYPES
 
 MODEL, CAPACITY, PROGRAM, OUTPUT = "Model", "Capacity", "Program", "Output"
@@ -25,6 +26,16 @@ RecipeOption = Annotated[
         "--recipe",
         metavar="NAME",
         help="Start from a named recipe; other options change it.",
+        rich_help_panel=MODEL,
+    ),
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="CLASS",
+        help=f"With --recipe: its limits, weights and draft for a class of device ({', '.join(DEVICE_NAMES)}), whose "
+        "memory is then --max-memory.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -166,7 +177,7 @@ DraftOption = Annotated[
         metavar="MODEL",
         help="Put a second model into the bundle that proposes tokens: self-int4 (this model in 4 bits), mtp (the "
         "assistant published with a Gemma 4 model, MODEL-assistant), or any MODEL of the same tokenizer. Prompt lookup "
-        "needs none.",
+        "needs none; none: leave out that of a recipe.",
         rich_help_panel=PROGRAM,
     ),
 ]
@@ -184,7 +195,7 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="BUNDLE",
-        help="Directory to write. Default: ./<model name>.bundle.",
+        help="Directory to write. Default: ./<model name>.bundle, or ./<model name>-<device>.bundle.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -204,4 +215,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 DebugOption = Annotated[
     bool,
     typer.Option("--debug", help="Show warnings and the traceback of an error.", rich_help_panel=OUTPUT),
+]
+ListRecipesOption = Annotated[
+    bool,
+    typer.Option(
+        "--list-recipes",
+        help="Print all recipes with their limits and memory on each class of device, or the one named as MODEL in "
+        "full; with --device, for one class.",
+    ),
 ]

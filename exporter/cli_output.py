@@ -7,19 +7,21 @@ import logging
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
 
 from exporter.plan_view import plan_json, render_plan
+from exporter.recipe_plans import RecipePlans
+from exporter.recipe_view import recipes_json, render_recipe, render_recipes
 from exporter.spec.capacity_plan import CapacityPlan
-from recipes.index import RECIPES
 from runtime_shims.commands.common import print_json
 
+WIDTH_OF_FILES = 120
 _CHATTY = (
     "torchao",
     "torch.utils._pytree",
@@ -39,18 +41,15 @@ def quiet_libraries() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def print_recipes(wanted: bool) -> None:
-    """Print every named recipe and stop, if `wanted`."""
-    if not wanted:
+def print_recipes(recipes: Sequence[RecipePlans], *, as_json: bool) -> None:
+    """All recipes as one table, one of them in full, or JSON."""
+    if as_json:
+        print_json(recipes_json(recipes))
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("recipe", "model", "purpose"):
-        table.add_column(title)
-    for name, make in RECIPES.items():
-        purpose = (make.__doc__ or "").strip().partition("\n")[0]
-        table.add_row(name, make().model, purpose)
-    Console().print(table)
-    raise typer.Exit
+    console = Console()
+    if not console.is_terminal:  # a file or a pipe has no width of its own; the table needs this much
+        console.width = max(console.width, WIDTH_OF_FILES)
+    console.print(render_recipe(recipes[0]) if len(recipes) == 1 else render_recipes(recipes))
 
 
 def print_plan(plan: CapacityPlan, draft: CapacityPlan | None = None, *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from runtime_shims.contract.manifest import CacheEntry
 
 BAR_WIDTH = 32
 _KIND_NAMES = {"full": "full attention", "sliding": "sliding window", "cross": "cross-attention"}
-_MODEL_KIND_NAMES = {
+MODEL_KIND_NAMES = {
     "decoder_only": "decoder-only",
     "text_seq2seq": "text encoder-decoder",
     "speech_seq2seq": "speech encoder-decoder",
@@ -64,7 +64,7 @@ def cache_lines(plan: CapacityPlan) -> list[tuple[str, CacheEntry, int]]:
 
 def _heading(plan: CapacityPlan) -> Text:
     millions = f"{plan.parameter_count / 1e6:,.1f} M parameters"
-    facts = f"{_MODEL_KIND_NAMES[plan.kind]}, {millions}, {_weights(plan)}"
+    facts = f"{MODEL_KIND_NAMES[plan.kind]}, {millions}, {_weights(plan)}"
     return Text.assemble((plan.recipe.model, "bold"), f"  {facts}")
 
 

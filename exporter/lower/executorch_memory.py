@@ -10,6 +10,8 @@ from __future__ import annotations
 from executorch.exir.passes import MemoryPlanningPass
 from torch.fx import GraphModule, Node
 
+from exporter.lower.executorch_order import write_cross_caches_early
+
 
 class InPlaceMemoryPlanning(MemoryPlanningPass):
     """`MemoryPlanningPass` over caches shared by all methods, with in-place results aliased to their buffers."""
@@ -18,6 +20,7 @@ class InPlaceMemoryPlanning(MemoryPlanningPass):
         super().__init__(alloc_graph_input=False, share_mutable_buffers=True)
 
     def run(self, graph_module: GraphModule, graph_signature=None):
+        write_cross_caches_early(graph_module.graph)
         for node in graph_module.graph.nodes:
             if is_in_place_write(node):
                 alias_result(node)

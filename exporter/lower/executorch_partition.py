@@ -6,7 +6,8 @@ products with a bias become linear layers); clones are avoided by lowering witho
 
 Grouping. Nodes are grouped by level: how many times the longest path to a node has left XNNPACK. A path between two
 nodes of one level never leaves it, so no group can wait for itself, and no partition has more groups on a path. The
-partitioner's own grouping tries all pairs of nodes.
+partitioner's own grouping tries all pairs of nodes. What is turned for a write to a cross cache is a group for each
+write.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class LevelPartitioner(XnnpackPartitioner):
         """Supported nodes grouped by level."""
         matched = {node for group in self.get_matched_nodes_from_configs(program) for node in group}
         supported = {node for node in matched if not reshapes_beyond_one_dynamic_size(node)}
-        return [Partition(id=level, nodes=nodes) for level, nodes in by_level(program.graph, supported).items()]
+        levels = by_level(program.graph, supported).values()
+        groups = [group for level in levels for group in by_cross_write(level)]
+        return [Partition(id=number, nodes=group) for number, group in enumerate(groups)]
 
 
 def reshapes_beyond_one_dynamic_size(node: Node) -> bool:
@@ -67,6 +70,27 @@ def by_level(graph: Graph, supported: set[Node]) -> dict[int, list[Node]]:
         if inside:
             groups[level[node]].append(node)
     return groups
+
+
+def by_cross_write(nodes: list[Node]) -> list[list[Node]]:
+    """The nodes of a level, those apart that turn keys and values for one write to a cross cache.
+
+    Nothing holds the layers of `encode` together here but their level. In one group, the keys and values of all of them
+    would be kept until the last is projected, twice: as they come out of the projections and as they are written.
+    """
+    writes: dict[Node, Node | None] = {}
+    for node in reversed(nodes):
+        readers = {writes.get(user, user if writes_cross(user) else None) for user in node.users}
+        writes[node] = readers.pop() if len(readers) == 1 else None
+    groups: dict[Node | None, list[Node]] = defaultdict(list)
+    for node in nodes:
+        groups[writes[node]].append(node)
+    return list(groups.values())
+
+
+def writes_cross(node: Node) -> bool:
+    """A write to a cross cache, which at this point is an argument of the operator that stands for writes."""
+    return "auto_functionalized" in str(node.target) and "write_cross" in str(node.args[0])
 
 
 def partitioner_for(program: ExportedProgram) -> XnnpackPartitioner:

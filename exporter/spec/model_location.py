@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.spec.faults import ModelSourceError
-from recipes.geometries.index import GEOMETRIES, HUB_IDS
+from recipes.geometries.index import ASSISTANTS, GEOMETRIES, HUB_IDS
 
 HUB_TIMEOUT_SECONDS = 5.0
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -50,8 +50,9 @@ def locate(model: str, *, random_weights: bool) -> ModelLocation:
     if path.exists():
         raise ModelSourceError(model, ["it is a file; give a checkpoint directory or a .gguf file"])
     short_name = _short_name(model)
-    if random_weights and short_name in GEOMETRIES:
-        return ModelLocation(HUB_IDS[short_name], geometry=GEOMETRIES[short_name]())
+    published = GEOMETRIES.get(short_name) or ASSISTANTS.get(short_name)
+    if random_weights and published is not None:
+        return ModelLocation(HUB_IDS[short_name], geometry=published())
     if model.startswith(("/", "./", "../", "~")) or not _HUB_ID.fullmatch(model):
         raise ModelSourceError(model, ["there is no such file or directory"])
     return _locate_on_hub(model, HUB_IDS.get(short_name, model), random_weights)

@@ -1,4 +1,4 @@
-"""Decoder-only models: GPT-2, Llama, Qwen, Mistral and Gemma."""
+"""Decoder-only models: GPT-2, Llama, SmolLM 2, Qwen and Mistral."""
 
 from __future__ import annotations
 
@@ -46,6 +46,28 @@ def smollm2_135m() -> dict[str, Any]:
     }
 
 
+def smollm2_135m_instruct() -> dict[str, Any]:
+    """HuggingFaceTB/SmolLM2-135M-Instruct"""
+    return smollm2_135m() | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+
+
+def smollm2_360m() -> dict[str, Any]:
+    """HuggingFaceTB/SmolLM2-360M"""
+    return smollm2_135m() | {
+        "hidden_size": 960,
+        "intermediate_size": 2560,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 15,
+        "num_key_value_heads": 5,
+        "initializer_range": 0.02,
+    }
+
+
+def smollm2_360m_instruct() -> dict[str, Any]:
+    """HuggingFaceTB/SmolLM2-360M-Instruct"""
+    return smollm2_360m() | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+
+
 def llama_3_2_1b() -> dict[str, Any]:
     """meta-llama/Llama-3.2-1B"""
     return {
@@ -74,6 +96,11 @@ def llama_3_2_1b() -> dict[str, Any]:
         "bos_token_id": 128000,
         "eos_token_id": 128001,
     }
+
+
+def llama_3_2_1b_instruct() -> dict[str, Any]:
+    """meta-llama/Llama-3.2-1B-Instruct"""
+    return llama_3_2_1b() | {"eos_token_id": [128001, 128008, 128009]}
 
 
 def qwen2_5_0_5b() -> dict[str, Any]:
@@ -148,101 +175,4 @@ def mistral_7b_v0_1() -> dict[str, Any]:
         "tie_word_embeddings": False,
         "bos_token_id": 1,
         "eos_token_id": 2,
-    }
-
-
-def gemma_2_2b() -> dict[str, Any]:
-    """google/gemma-2-2b"""
-    return {
-        "model_type": "gemma2",
-        "architectures": ["Gemma2ForCausalLM"],
-        "vocab_size": 256000,
-        "hidden_size": 2304,
-        "intermediate_size": 9216,
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "max_position_embeddings": 8192,
-        "sliding_window": 4096,
-        "query_pre_attn_scalar": 256,
-        "attn_logit_softcapping": 50.0,
-        "final_logit_softcapping": 30.0,
-        "initializer_range": 0.02,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 10000.0,
-        "attention_bias": False,
-        "tie_word_embeddings": True,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "bos_token_id": 2,
-    }
-
-
-def gemma_3_270m() -> dict[str, Any]:
-    """google/gemma-3-270m"""
-    return {
-        "model_type": "gemma3_text",
-        "architectures": ["Gemma3ForCausalLM"],
-        "vocab_size": 262144,
-        "hidden_size": 640,
-        "intermediate_size": 2048,
-        "num_hidden_layers": 18,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 1,
-        "head_dim": 256,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "max_position_embeddings": 32768,
-        "sliding_window": 512,
-        "sliding_window_pattern": 6,
-        "query_pre_attn_scalar": 256,
-        "initializer_range": 0.02,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1000000.0,
-        "rope_local_base_freq": 10000.0,
-        "attention_bias": False,
-        "use_bidirectional_attention": False,
-        "tie_word_embeddings": True,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "bos_token_id": 2,
-    }
-
-
-def gemma_3_1b() -> dict[str, Any]:
-    """google/gemma-3-1b-pt"""
-    return gemma_3_270m() | {
-        "hidden_size": 1152,
-        "intermediate_size": 6912,
-        "num_hidden_layers": 26,
-    }
-
-
-def gemma_4_e2b() -> dict[str, Any]:
-    """google/gemma-4-E2B-it, its text model: four sliding layers, one full one; the last 20 of 35 share keys."""
-    return {
-        "model_type": "gemma4_text",
-        "vocab_size": 262144,
-        "vocab_size_per_layer_input": 262144,
-        "hidden_size": 1536,
-        "hidden_size_per_layer_input": 256,
-        "intermediate_size": 6144,
-        "use_double_wide_mlp": True,
-        "num_hidden_layers": 35,
-        "num_kv_shared_layers": 20,
-        "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 1,
-        "head_dim": 256,
-        "global_head_dim": 512,
-        "sliding_window": 512,
-        "max_position_embeddings": 131072,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "final_logit_softcapping": 30.0,
-        "rms_norm_eps": 1e-6,
-        "tie_word_embeddings": True,
-        "pad_token_id": 0,
-        "bos_token_id": 2,
-        "eos_token_id": [1, 106],
     }

@@ -99,6 +99,11 @@ def bart_base() -> dict[str, Any]:
     }
 
 
+def bart_base_cnn() -> dict[str, Any]:
+    """ainize/bart-base-cnn"""
+    return bart_base()
+
+
 def bart_large_cnn() -> dict[str, Any]:
     """facebook/bart-large-cnn"""
     return bart_base() | {

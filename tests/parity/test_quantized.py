@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from exporter.bundle.tolerances import tolerance
+from exporter.named_recipes import chosen_recipe
 from exporter.pipeline import export_bundle
 from exporter.report import ExportReport
 from exporter.spec.recipe import Recipe
@@ -33,8 +34,9 @@ from tests.support.small_t5 import LONGEST, SMALL_T5, load, strings
 from tests.support.tiny_models import CASES, build
 
 OURS = pytest.mark.skipif(operator_library_path() is None, reason="the C++ operator library is not installed")
+NAMED = (("t5", "t5-small"), ("gemma3", "gemma-3-270m"))
+"""In the form that these recipes have on a phone: 8 bits, and caches of 16 or 8."""
 FUSED = (
-    ("t5", "8da8w", 8),
     ("t5", "8da4w", 4),
     ("whisper", "8da8w", 4),
     ("whisper", "8da4w", 8),
@@ -42,7 +44,6 @@ FUSED = (
     ("gemma3", "8da4w", 4),
     ("t5", "int8-weights-kv", 8),
     ("whisper", "int8-weights-kv", 8),
-    ("gemma3", "int8-weights-kv", 8),
 )
 ONNX = (
     ("t5", {"quantize": "8da8w", "group_size": 0}),
@@ -50,6 +51,7 @@ ONNX = (
     ("gemma3", {"quantize": "8da4w", "embedding_bits": 4, "dtype": "float16"}),
 )
 EXPORTS = [
+    *(pytest.param((case, name), id=f"{case}-as-{name}", marks=OURS) for case, name in NAMED),
     *(
         pytest.param((case, {"quantize": quantize, "embedding_bits": bits}), id=f"{case}-{quantize}-{bits}", marks=OURS)
         for case, quantize, bits in FUSED
@@ -77,16 +79,17 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     case, options = request.param
     directory = tmp_path_factory.mktemp("quantized")
     build(case).save_pretrained(directory / "checkpoint")
-    recipe = Recipe(
-        model=str(directory / "checkpoint"),
-        max_batch=3,
-        max_enc=24 if CASES[case].kind == "text_seq2seq" else None,
-        max_dec=40,
-        max_draft=2,
-        prefill_chunk=5,
-        attention="portable" if "backends" in options else "fused",
-        **options,
-    )
+    limits = {
+        "model": str(directory / "checkpoint"),
+        "max_batch": 3,
+        "max_enc": 24 if CASES[case].kind == "text_seq2seq" else None,
+        "max_dec": 40,
+        "max_draft": 2,
+        "prefill_chunk": 5,
+        "attention": "portable" if "backends" in options else "fused",
+    }
+    named = (options, "phone") if isinstance(options, str) else (None, None)
+    recipe = chosen_recipe(*named, limits if isinstance(options, str) else limits | options).recipe
     report = export_bundle(recipe, directory / "out.bundle")
     bundle = read_bundle(directory / "out.bundle")
     stock = StockModel(case)

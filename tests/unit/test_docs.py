@@ -14,6 +14,8 @@ from exporter.spec.families import FAMILIES
 from recipes.index import RECIPES
 from runtime_shims import cli as run_cli
 from tests.families.table import with_block
+from tests.recipe_tables.table import PAGE
+from tests.recipe_tables.table import with_block as with_recipes
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -56,7 +58,7 @@ def test_every_file_that_is_named_exists(path: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/recipes.md"])
 def test_every_option_that_is_named_exists(name: str) -> None:
     known = options_of(cli.make_app(), run_cli.make_app()) | runner_options()
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text_of(ROOT / name))) - known == set()
@@ -68,9 +70,16 @@ def test_the_readme_has_the_tables_of_families_that_the_tests_give() -> None:
     assert [name for name in FAMILIES if f"| `{name}` |" not in text] == []
 
 
-def test_the_readme_names_recipes_that_exist() -> None:
-    text = text_of(ROOT / "README.md")
-    assert [name for name in re.findall(r"--recipe (\S+)", text) if name not in RECIPES] == []
+def test_the_page_of_recipes_has_the_tables_that_the_plans_give() -> None:
+    text = text_of(PAGE)
+    assert text == with_recipes(text), "run make recipes-table"
+    assert [name for name in RECIPES if f"| `{name}` |" not in text] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_recipe_that_is_named_exists(path: Path) -> None:
+    named = re.findall(r"--recipe ([\w.-]+)", text_of(path))
+    assert [name for name in named if name not in RECIPES and name != "NAME"] == []
 
 
 def test_decisions_are_numbered_without_gaps_and_dated() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from recipes.index import RECIPES
 OPTIONS = {
     "MODEL",
     "--recipe",
+    "--device",
     "--random-weights",
     "--seed",
     "--max-batch",
@@ -191,7 +192,7 @@ def test_options_change_a_named_recipe(pipeline: FakePipeline) -> None:
     assert main(["--recipe", "t5-small", "--max-batch", "2"]) == 0
     assert main(["./mine", "--recipe", "t5-small"]) == 0
     (first, _, _), (second, _, _) = pipeline.calls
-    named = RECIPES["t5-small"]()
+    named = RECIPES["t5-small"]().anywhere
     assert (first.max_batch, first.max_enc, first.model) == (2, named.max_enc, named.model)
     assert (second.max_batch, second.model) == (named.max_batch, "./mine")
 
@@ -211,7 +212,14 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
     ("arguments", "message"),
     [
         (["--plan-only"], "recipe: give a MODEL, or a named recipe with --recipe (see --list-recipes)"),
-        (["--recipe", "nope"], "--recipe nope is unknown; available: t5-small"),
+        (["--recipe", "nope"], "--recipe nope is unknown; --list-recipes shows all"),
+        (["--recipe", "t5-smal"], "--recipe t5-smal is unknown; did you mean t5-small"),
+        (["--recipe", "t5-small", "--device", "cuda"], "--device cuda is unknown; available: phone, board, laptop"),
+        (["t5-small", "--device", "phone"], "chooses among the values of a named recipe; add --recipe t5-small"),
+        (["--list-recipes", "nope"], "--recipe nope is unknown; --list-recipes shows all"),
+        (["--list-recipes", "--device", "cuda"], "--device cuda is unknown; available: phone, board, laptop"),
+        (["--list-recipes", "--max-dec", "9"], "--list-recipes takes a recipe, --device and --json alone"),
+        (["--recipe", "t5-small", "t5-base", "--list-recipes"], "t5-base is given beside --recipe t5-small; leave one"),
         (["mod\udcffel"], "MODEL 'mod\\udcffel' is not UTF-8 text; rename the file or directory"),
         (["m", "--max-batch", "0"], "--max-batch 0 is not allowed; use a whole number of at least 1"),
         (["m", "--max-batch", "2147483648"], "--max-batch 2147483648 is not allowed; use a whole number of at most"),
@@ -319,10 +327,41 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("fixed-capacity ")
 
 
-def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_brings_its_values_its_memory_and_its_name(pipeline: FakePipeline) -> None:
+    assert main(["--recipe", "bart-base-cnn", "--device", "board"]) == 0
+    assert main(["--recipe", "bart-base-cnn", "--device", "board", "--max-memory", "1G", "--max-dec", "64"]) == 0
+    (first, output, options), (second, _, changed) = pipeline.calls
+    board = RECIPES["bart-base-cnn"]().board
+    assert (first, output) == (board, Path("bart-base-cnn-board.bundle"))
+    assert (options["max_memory_bytes"], options["greedy"]) == (2 * 10**9, True)
+    assert (second, changed["max_memory_bytes"]) == (replace(board, max_dec=64), 10**9)
+
+
+def test_every_recipe_is_listed_with_its_memory_on_each_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-recipes"]) == 0
     text = capsys.readouterr().out
-    assert all(name in text for name in RECIPES)
+    assert [name for name in RECIPES if f"\n{name} " not in text or RECIPES[name]().anywhere.model not in text] == []
+    for cell in ("phone, 3.0 GB", "8 x 512 -> 256", "int8-weights-kv", "too large: 3.0 GB", "speech encoder-decoder"):
+        assert cell in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_one_recipe_is_shown_in_full_with_the_commands_that_export_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-recipes", "whisper-tiny.en", "--device", "board"]) == 0
+    text = capsys.readouterr().out
+    for part in ("openai/whisper-tiny.en", "37.8 M", "1 x 1500 -> 224", "--recipe whisper-tiny.en --device board"):
+        assert part in text
+    assert "laptop" not in text
+
+
+def test_recipes_as_json_are_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-recipes", "--recipe", "gemma-4-e2b", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["name"], entry["model"], entry["kind"]) == ("gemma-4-e2b", "google/gemma-4-E2B-it", "decoder_only")
+    assert [name for name, on in entry["devices"].items() if not on["fits"]] == ["board"]
+    memory = entry["devices"]["board"]["memory"]
+    assert memory["total_bytes"] == sum(memory[f"{part}_bytes"] for part in ("weights", "cache", "logits", "draft"))
+    assert memory["budget_bytes"] == 2 * 10**9
 
 
 def test_a_bundle_is_named_after_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

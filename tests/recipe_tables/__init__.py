@@ -1,0 +1,1 @@
+"""The tables of recipes in docs/recipes.md, made from the plans."""
