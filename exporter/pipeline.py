@@ -115,6 +115,7 @@ def _write(
         del model  # lowering takes the weights: a large model is in memory once
         named = replace(plan, recipe=replace(plan.recipe, model=planned.source.name))  # never a path of this machine
         programs += lower_programs(traced, methods, backends, named, aside, progress)
+        del traced  # with the stored weights, which are in the file
     draft_bytes = 0 if draft is None else draft.weights_bytes + draft.planned_bytes
     planned_bytes = max(program.planned_bytes for program in programs)
     require_planned(plan, planned_bytes, planned.max_memory_bytes, draft_bytes)
