@@ -11,6 +11,7 @@ from exporter.spec.assistant import AssistantSpec, is_assistant
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.draft import MTP, assistant_name, draft_recipe
 from exporter.spec.faults import PlanError, SpecError, raise_if_any
+from exporter.spec.hearing import require_plain_sound
 from exporter.spec.memory_budget import require_budget
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
@@ -93,6 +94,8 @@ def _plan_model(
 
     source = resolve_source(recipe)
     spec = ModelSpec.from_config(source.load_config())
+    if spec.encoder is not None and spec.encoder.sound is not None:
+        require_plain_sound(recipe.model, source.load_processor(), spec.encoder.sound)
     helper = None if assistant is None else AssistantSpec.from_config(assistant.load_config(), spec)
     plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes, assistant=helper)
     rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)
@@ -116,7 +119,7 @@ def _plan_draft(target: Planned, recipe: Recipe, name: str, greedy: bool) -> Pla
         "vocabulary size": (ours.vocab_size, theirs.vocab_size),
         "end-of-sequence tokens": (sorted(target.rules.tokens.eos), sorted(draft.rules.tokens.eos)),
         "start tokens": (list(target.rules.tokens.start), list(draft.rules.tokens.start)),
-        "shape of the sound": (ours.source_shape, theirs.source_shape),
+        "shape of the sound": (ours.source_shape or ours.sound, theirs.source_shape or theirs.sound),
     }
     faults = [f"{what} {found} instead of {wanted}" for what, (wanted, found) in facts.items() if found != wanted]
     raise_if_any(PlanError, f"--draft {name} cannot draft for {target.plan.recipe.model}", faults)

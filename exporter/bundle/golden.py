@@ -23,7 +23,7 @@ from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.manifest import TokenRules
 from runtime_shims.reference.golden import Golden, GoldenRequest
 from runtime_shims.reference.golden_features import GoldenFeatures, golden_waveform
-from runtime_shims.reference.replay import seeded_features
+from runtime_shims.reference.replay import golden_lengths, seeded_features, seeded_sounds
 from runtime_shims.reference.token_rules import NoTokenAllowed, greedy_token
 
 NEW_TOKENS = 8
@@ -44,7 +44,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
         ExportFailed: the model itself can choose no token, whatever is exported of it.
     """
     rows = min(plan.max_batch, len(_ROW_LENGTHS))
-    source, features = _sources(plan, rules, rows)
+    source, heard = _sources(plan, rules, rows), _heard(plan, rows)
     prompts = _prompts(plan, rules, rows)
     budget = min(NEW_TOKENS, plan.recipe.max_dec - max(map(len, prompts)) + 1)
     allowed = loosest(plan.recipe)
@@ -54,7 +54,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
                 model,
                 prompts[row],
                 None if source is None else source[row],
-                None if features is None else features[row : row + 1],
+                None if heard is None else heard[row],
                 rules,
                 budget,
                 lead=2 * allowed.relative if rounds(plan.recipe) else 0.0,
@@ -65,7 +65,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
         raise ExportFailed(plan.recipe.model, [_why_no_token(error)]) from error
     request = GoldenRequest(
         source=source,
-        features_seed=None if features is None else SEED,
+        features_seed=None if heard is None else SEED,
         prompts=prompts,
         max_new_tokens=budget,
         tokens=tuple(tokens for tokens, _ in answers),
@@ -93,18 +93,20 @@ def answer_row(
     model: PreTrainedModel,
     prompt: tuple[int, ...],
     source: tuple[int, ...] | None,
-    features: Tensor | None,
+    heard: Tensor | None,
     rules: TokenRules,
     budget: int,
     lead: float = 0.0,
 ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
     """Greedy tokens of one row, and the largest logits after its prompt.
 
+    Its encoder input is `source`, or `heard`: features `[1, M, F]` or sound `[1, N]`.
+
     The answer ends before a token that leads the next best by less than `lead` times the step's largest logit (at least
     1): where programs may differ that much, either is right.
     """
     with torch.no_grad():
-        step = eager_step(model, source, features)
+        step = eager_step(model, source, heard)
         logits_V = step(torch.tensor([prompt]))
         best = torch.topk(logits_V, min(TOP, logits_V.shape[0]))
         if not math.isfinite(best.values[0]):
@@ -147,16 +149,14 @@ def _why_no_token(error: NoTokenAllowed) -> str:
 
 
 def eager_step(
-    model: PreTrainedModel, source: tuple[int, ...] | None = None, features: Tensor | None = None
+    model: PreTrainedModel, source: tuple[int, ...] | None = None, heard: Tensor | None = None
 ) -> Step:
     """A function that feeds tokens to the stock model with a dynamic cache of exact size."""
-    if source is None and features is None:
+    if source is None and heard is None:
         cache = DynamicCache(config=model.config)
         return lambda tokens: model(input_ids=tokens, cache=cache, use_cache=True).logits[0, -1].float()
-    encoder_input = (
-        {"input_ids": torch.tensor([source])} if features is None else {"input_features": features}
-    )
-    encoded = model.get_encoder()(**encoder_input)
+    encoder = model.get_encoder()
+    encoded = encoder(**{encoder.main_input_name: torch.tensor([source]) if heard is None else heard})
     cross = EncoderDecoderCache(DynamicCache(), DynamicCache())
     return lambda tokens: (
         model(encoder_outputs=encoded, decoder_input_ids=tokens, cache=cross, use_cache=True)
@@ -165,15 +165,23 @@ def eager_step(
     )
 
 
-def _sources(
-    plan: CapacityPlan, rules: TokenRules, rows: int
-) -> tuple[tuple[tuple[int, ...], ...] | None, Tensor | None]:
-    if plan.kind == "decoder_only":
-        return None, None
-    if plan.source_shape is not None:
-        return None, seeded_features(SEED, rows, plan.source_shape)
+def _sources(plan: CapacityPlan, rules: TokenRules, rows: int) -> tuple[tuple[int, ...], ...] | None:
+    """Token ids of several lengths for a text encoder."""
+    if plan.kind != "text_seq2seq":
+        return None
     lengths = [min(length, plan.max_enc or 1) for length in _SOURCE_LENGTHS[:rows]]
-    return tuple(random_ids(rules, length, SEED + row) for row, length in enumerate(lengths)), None
+    return tuple(random_ids(rules, length, SEED + row) for row, length in enumerate(lengths))
+
+
+def _heard(plan: CapacityPlan, rows: int) -> list[Tensor] | None:
+    """Features, or sound of several lengths, for a speech encoder; a batch of one for each row."""
+    speech = plan.speech
+    if speech is not None and speech.positions is not None:
+        sounds = seeded_sounds(SEED, golden_lengths(rows, speech, speech.positions))
+        return [sound[None] for sound in sounds]
+    if plan.source_shape is None:
+        return None
+    return list(seeded_features(SEED, rows, plan.source_shape).split(1))
 
 
 def _prompts(plan: CapacityPlan, rules: TokenRules, rows: int) -> tuple[tuple[int, ...], ...]:

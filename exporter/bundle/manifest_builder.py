@@ -56,7 +56,7 @@ def build_manifest(exported: Exported, files: tuple[FileEntry, ...]) -> Manifest
         source=_source(exported.source, spec),
         recipe=_named(plan.recipe, exported),
         limits=plan.limits(),
-        speech=_speech(exported.front_end),
+        speech=_speech(exported),
         assistant=None if plan.assistant is None else Assistant(plan.assistant.hidden_size),
         caches=plan.entries(),
         programs=tuple(_program(program, exported) for program in exported.programs),
@@ -98,8 +98,9 @@ def _named(recipe: ResolvedRecipe, exported: Exported) -> ResolvedRecipe:
     return replace(recipe, model=exported.source.name, draft=exported.draft_name)
 
 
-def _speech(front_end: FrontEnd | None) -> Speech | None:
-    return None if front_end is None else Speech(front_end.sampling_rate, front_end.samples)
+def _speech(exported: Exported) -> Speech | None:
+    front_end = exported.front_end
+    return exported.plan.speech if front_end is None else Speech(front_end.sampling_rate, front_end.samples, None)
 
 
 def _source(source: ModelSource, spec: ModelSpec) -> Source:
@@ -146,5 +147,5 @@ def _tensor(tensor: MethodInput) -> TensorEntry:
 
 def _dim(axis: Axis) -> Dim:
     if axis.is_dynamic:
-        return Dim(name=axis.name, minimum=1, maximum=axis.maximum)
+        return Dim(name=axis.name, minimum=axis.minimum, maximum=axis.maximum)
     return Dim(name=None, minimum=axis.maximum, maximum=axis.maximum)

@@ -28,14 +28,15 @@ Role = Literal["self", "shared", "cross", "encoder"]
 class StepContext:
     """The inputs of the step being run, for attention, position tables and the logit rows to read.
 
-    positions/step_lengths/enc_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it takes and
-    reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached. `encoding` is
-    true while the encoder's keys and values are being written: decoder self-attention then does nothing.
+    positions/step_lengths/enc_lengths/sample_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it
+    takes and reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached.
+    `encoding` is true while the encoder's keys and values are being written: decoder self-attention then does nothing.
     """
 
     positions: Tensor = None
     step_lengths: Tensor = None
     enc_lengths: Tensor = None
+    sample_lengths: Tensor = None
     logit_rows: Tensor = None
     hidden: Tensor = None
     encoding: bool = False

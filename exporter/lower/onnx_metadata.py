@@ -14,6 +14,7 @@ _MEANINGS = {
     "input_ids": "token ids; in decode, those of a row past its step length are padding",
     "input_features": "speech features",
     "waveform": "sound, one channel; zeros behind what is shorter",
+    "sample_lengths": "samples of each row that are sound",
     "positions": "position of each row's first token: how many tokens the row's caches hold",
     "step_lengths": "tokens of each row that are not padding; 0 leaves a row as it is",
     "logit_rows": "which of the step's tokens to give logits of",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
@@ -10,6 +12,13 @@ from transformers.modeling_outputs import BaseModelOutput
 from exporter.cache.attention_binding import positions_bT
 
 from .fixed_capacity_model import FixedCapacityModel
+
+
+@dataclass
+class EncoderOutput(BaseModelOutput):
+    """States `[b, E, C]`, and the mask that some models look for beside them: lengths stand in for it."""
+
+    attention_mask: Tensor | None = None
 
 
 def encoder_decoder_cache(root: FixedCapacityModel, *, cross_is_written: bool) -> EncoderDecoderCache:
@@ -33,11 +42,16 @@ class Encode(nn.Module):
         self.source_name = source_name
 
     def forward(self, source: Tensor, enc_lengths: Tensor) -> Tensor:
+        return self.write(source, enc_lengths)
+
+    def write(self, source: Tensor, enc_lengths: Tensor, sample_lengths: Tensor | None = None) -> Tensor:
+        """Run the encoder and write its positions; `sample_lengths` int64 `[b]` where the source is sound."""
         root, step = self.root, self.root.step
-        step.begin(enc_lengths=enc_lengths, encoding=True, positions=torch.zeros_like(enc_lengths))
+        first = torch.zeros_like(enc_lengths)
+        step.begin(enc_lengths=enc_lengths, encoding=True, positions=first, sample_lengths=sample_lengths)
         encoder_output = root.model.get_encoder()(**{self.source_name: source})[0]
         root.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=encoder_output),
+            encoder_outputs=EncoderOutput(last_hidden_state=encoder_output),
             decoder_input_ids=torch.zeros_like(enc_lengths)[:, None],
             cache=encoder_decoder_cache(root, cross_is_written=False),
             use_cache=True,
@@ -62,7 +76,7 @@ class Decode(nn.Module):
         root.step.begin(positions=positions, step_lengths=step_lengths, logit_rows=logit_rows, enc_lengths=enc_lengths)
         unread_encoder_output = torch.zeros(tokens.shape[0], 1, root.plan.encoder_width)
         out = root.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=unread_encoder_output),
+            encoder_outputs=EncoderOutput(last_hidden_state=unread_encoder_output),
             decoder_input_ids=tokens,
             cache=encoder_decoder_cache(root, cross_is_written=True),
             use_cache=True,

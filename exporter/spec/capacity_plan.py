@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.spec.assistant import AssistantSpec
+from exporter.spec.families import Sound
 from exporter.spec.faults import PlanError, raise_if_any
 from exporter.spec.limits import limit_faults
 from exporter.spec.memory_budget import require_budget
@@ -16,7 +17,7 @@ from exporter.spec.model_spec import LayerSpec, ModelSpec
 from exporter.spec.weight_format import WeightFormat, WeightSizes, cache_type
 from runtime_shims.contract.cache_geometry import CacheGeometry, CrossGeometry
 from runtime_shims.contract.cache_types import ELEMENT_BYTES, position_bytes
-from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe
+from runtime_shims.contract.manifest import CacheEntry, Limits, ModelKind, ResolvedRecipe, Speech
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class CapacityPlan:
     Attributes:
         encoder_width: size of one encoder output vector; None without an encoder.
         position_limit: positions the decoder can address; None when unlimited.
-        source_shape: shape of one row's speech features; None for text.
+        source_shape: shape of one row's speech features; None for text and for sound.
+        sound: what an encoder hears that takes a waveform of any length.
         self_caches, cross_caches: one per owning layer, in layer order.
         assistant: what drafts tokens over the caches of this model.
     """
@@ -92,6 +94,7 @@ class CapacityPlan:
     encoder_width: int | None
     position_limit: int | None
     source_shape: tuple[int, ...] | None
+    sound: Sound | None
     self_caches: tuple[PlannedCache, ...]
     cross_caches: tuple[PlannedCache, ...]
     cache_of: tuple[int, ...]
@@ -122,6 +125,7 @@ class CapacityPlan:
             encoder_width=None if spec.encoder is None else spec.encoder.width,
             position_limit=spec.max_positions,
             source_shape=None if spec.encoder is None else spec.encoder.source_shape,
+            sound=None if spec.encoder is None else spec.encoder.sound,
             self_caches=tuple(
                 _self_cache(layer, recipe, max_step, 0 if assistant is None else assistant.looks_further(layer))
                 for layer in owners
@@ -151,6 +155,14 @@ class CapacityPlan:
     def max_logit_rows(self) -> int:
         """Most step tokens per row that are projected to logits: the drafts and the token before them."""
         return self.recipe.max_draft + 1
+
+    @property
+    def speech(self) -> Speech | None:
+        """The manifest's record of sound of any length; None where there is no such encoder."""
+        if self.sound is None:
+            return None
+        positions = self.sound.positions
+        return Speech(self.sound.sampling_rate, positions.most_samples(self.max_enc or 1), positions)
 
     @property
     def caches(self) -> tuple[PlannedCache, ...]:

@@ -24,6 +24,13 @@ SHARED_LAYER_TYPE = "dummy"
 """What transformers calls a layer that keeps no keys and values of its own."""
 # Those whose frequencies do not change while a sequence grows ("dynamic" and "longrope" do).
 SUPPORTED_ROPE_TYPES = ("default", "linear", "llama3", "yarn", "proportional")
+_HEARING_HEADS = (
+    "encoder_num_attention_heads",
+    "encoder_num_key_value_heads",
+    "decoder_num_attention_heads",
+    "decoder_num_key_value_heads",
+)
+_HEARING_NUMBERS = ("encoder_num_hidden_layers", *_HEARING_HEADS)
 _INNER_MODALITIES = ("vision_config", "audio_config", "image_config", "video_config")
 
 
@@ -31,7 +38,15 @@ def config_faults(config: PretrainedConfig) -> list[str]:
     """Everything missing or unsupported in `config`; empty when the model can be exported."""
     family = FAMILIES.get(config.model_type)
     faults = _type_faults(config) if family is None else _family_faults(config, family)
-    checks = (_modality_faults, _head_faults, _rope_faults, _layer_faults, _feature_faults, _quantization_faults)
+    checks = (
+        _modality_faults,
+        _head_faults,
+        _hearing_faults,
+        _rope_faults,
+        _layer_faults,
+        _feature_faults,
+        _quantization_faults,
+    )
     for check in checks:
         faults += check(config)
     return faults
@@ -60,13 +75,16 @@ def _family_faults(config: PretrainedConfig, family: Family) -> list[str]:
 
 def _needed_numbers(config: PretrainedConfig, family: Family) -> list[str]:
     """Attributes of a config without which there is no plan."""
-    has_encoder = family.kind != "decoder_only"
+    has_encoder, follows_sound = family.kind != "decoder_only", family.sound is not None
     needed = ["vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"]
     places = (family.decoder_positions, family.encoder_positions, family.encoder_length, family.decoder_layers)
     needed += [name for name in places if name is not None]
-    if has_encoder and family.encoder_length is None and not family.relative_bias and not nests_its_stacks(config):
+    is_flat = family.encoder_length is None and not family.relative_bias and not nests_its_stacks(config)
+    if follows_sound:
+        needed += list(_HEARING_NUMBERS)
+    elif has_encoder and is_flat:
         needed += ["decoder_layers", "decoder_attention_heads"]
-    if family.kind == "speech_seq2seq":
+    if family.kind == "speech_seq2seq" and not follows_sound:
         needed += ["num_mel_bins", "decoder_layers", "decoder_attention_heads"]
     if family.relative_bias:
         needed += ["d_kv", "relative_attention_num_buckets", "relative_attention_max_distance"]
@@ -75,7 +93,7 @@ def _needed_numbers(config: PretrainedConfig, family: Family) -> list[str]:
 
 def _modality_faults(config: PretrainedConfig) -> list[str]:
     return [
-        f"it has a {name.removesuffix('_config')} input, only text and Whisper speech are supported"
+        f"it has a {name.removesuffix('_config')} input, only text and speech encoder-decoders are supported"
         for name in _INNER_MODALITIES
         if getattr(config, name, None) is not None
     ]
@@ -95,6 +113,18 @@ def _head_faults(config: PretrainedConfig) -> list[str]:
         if isinstance(cap, int | float) and not (math.isfinite(cap) and cap > 0):
             faults.append(f"{name} is {cap}, expected a positive finite number or none")
     return faults
+
+
+def _hearing_faults(config: PretrainedConfig) -> list[str]:
+    """Moonshine's own code takes one number of heads: the encoder's counts for both stacks, without groups."""
+    family = FAMILIES.get(config.model_type)
+    if family is None or family.sound is None:
+        return []
+    heads = {name: getattr(config, name, None) for name in _HEARING_HEADS}
+    if len(set(heads.values())) == 1:
+        return []
+    given = ", ".join(f"{name} {value}" for name, value in heads.items())
+    return [f"transformers runs it with one number of heads everywhere, got {given}"]
 
 
 def _rope_faults(config: PretrainedConfig) -> list[str]:

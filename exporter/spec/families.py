@@ -9,9 +9,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime_shims.contract.manifest import ModelKind
+from runtime_shims.contract.sound_positions import SoundPositions
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
+
+
+@dataclass(frozen=True)
+class Sound:
+    """What an encoder hears that takes a waveform of any length.
+
+    Attributes:
+        sampling_rate: samples per second.
+        positions: how samples become encoder positions.
+    """
+
+    sampling_rate: int
+    positions: SoundPositions
 
 
 @dataclass(frozen=True)
@@ -26,7 +40,8 @@ class Family:
         decoder_layers: config attribute with the number of decoder layers, where the text config hides it.
         relative_bias: self-attention adds a learned bias per distance, of each layer or of the stack's first one.
         experts: its layers are mixtures of experts, run through transformers' interface for them.
-        source_frames_per_position: input frames that become one encoder position (speech).
+        source_frames_per_position: input frames that become one encoder position (speech features).
+        sound: the encoder takes a waveform of any length; None: features, tokens, or no encoder.
     """
 
     kind: ModelKind
@@ -37,6 +52,7 @@ class Family:
     relative_bias: bool = False
     experts: bool = False
     source_frames_per_position: int = 1
+    sound: Sound | None = None
 
 
 _ROTARY = Family("decoder_only", decoder_positions="max_position_embeddings")
@@ -65,6 +81,12 @@ FAMILIES: dict[str, Family] = {
         decoder_positions="max_target_positions",
         encoder_length="max_source_positions",
         source_frames_per_position=2,  # the second convolution has stride 2
+    ),
+    "moonshine": Family(
+        "speech_seq2seq",
+        decoder_positions="max_position_embeddings",
+        # three convolutions: 127, 7 and 3 wide, 64, 3 and 2 apart
+        sound=Sound(16_000, SoundPositions(window=895, stride=384)),
     ),
     "llama": _ROTARY,
     "ministral": _ROTARY,
@@ -115,8 +137,7 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "gpt_neo": _OWN_ATTENTION,
     "bloom": _OWN_ATTENTION,
     "mpt": _OWN_ATTENTION,
-    "moonshine": "a waveform of any length, normalised over all of it; speech programs take sound of one length",
-    "speech_to_text": "as many encoder positions as sound has; speech programs take sound of one length",
+    "speech_to_text": "features of any length; speech programs take features of one length, or the sound itself",
     "prophetnet": "n-gram attention over several streams, in code of its own",
     "t5gemma2": "one attention over the decoder's and the encoder's keys together",
     "llama4": "chunked attention",

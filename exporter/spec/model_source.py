@@ -10,8 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from exporter.spec.families import FAMILIES
 from exporter.spec.faults import ModelSourceError, SpecError, one_line
 from exporter.spec.gguf_reading import quick_reading
+from exporter.spec.hearing import published_extractor
 from exporter.spec.model_location import ModelLocation, locate
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
@@ -165,13 +167,14 @@ class ModelSource:
         Raises:
             ModelSourceError: its files are there and cannot be read.
         """
-        from transformers import AutoFeatureExtractor, WhisperFeatureExtractor
+        from transformers import AutoFeatureExtractor
 
         config = self.load_config()
-        if config.model_type != "whisper":
+        family = FAMILIES.get(config.model_type)
+        if family is None or family.kind != "speech_seq2seq":
             return None
         if self.location.geometry is not None:
-            return WhisperFeatureExtractor(feature_size=config.num_mel_bins)
+            return published_extractor(config, family)
         if not self.has_file(_PROCESSOR_FILES):
             return None
         with self._reading("preprocessor"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from exporter.spec.config_checks import SHARED_LAYER_TYPE, config_faults
-from exporter.spec.families import FAMILIES, Family, decoder_config, encoder_config
+from exporter.spec.families import FAMILIES, Family, Sound, decoder_config, encoder_config
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
 from exporter.spec.parameters import sizes_of
 from exporter.spec.weight_format import WeightSizes
@@ -51,7 +51,8 @@ class EncoderSpec:
         width: size of one output vector.
         max_positions: size of its position table; None when positions are relative and unlimited.
         fixed_length: output positions that every input gives (Whisper: 1500); None: one per input token.
-        source_shape: shape of one row's input (Whisper: 80 mel bands, 3000 frames); None: token ids.
+        source_shape: shape of one row's input (Whisper: 80 mel bands, 3000 frames); None: token ids or sound.
+        sound: what it hears when it takes a waveform of any length; None: anything else.
         vocab_size: rows of the input embedding; None when the input is not tokens.
     """
 
@@ -62,6 +63,7 @@ class EncoderSpec:
     max_positions: int | None
     fixed_length: int | None
     source_shape: tuple[int, ...] | None
+    sound: Sound | None
     vocab_size: int | None
 
 
@@ -205,6 +207,7 @@ def _encoder(config: PretrainedConfig, family: Family) -> EncoderSpec:
         max_positions=fixed_length or _optional_int(text_config, family.encoder_positions),
         fixed_length=fixed_length,
         source_shape=_source_shape(config, family, fixed_length),
+        sound=family.sound,
         vocab_size=None if family.kind == "speech_seq2seq" else int(text_config.vocab_size),
     )
 

@@ -38,6 +38,8 @@ LARGEST_SEED = LARGEST_INTEGER
 
 DEFAULT_CONTEXT = 2048
 DEFAULT_ENCODER = 512
+DEFAULT_SECONDS = 30
+"""Sound that fits where an encoder takes any length of it."""
 DEFAULT_TEXT_DECODER = 256
 DEFAULT_DRAFT = 4
 DEFAULT_CHUNK_DECODER_ONLY = 128
@@ -214,6 +216,9 @@ def _default_max_enc(spec: ModelSpec) -> int | None:
         return None
     if spec.encoder.fixed_length is not None:
         return spec.encoder.fixed_length
+    sound = spec.encoder.sound
+    if sound is not None:
+        return sound.positions.hops(DEFAULT_SECONDS * sound.sampling_rate)
     limit = spec.encoder.max_positions
     return DEFAULT_ENCODER if limit is None else min(limit, DEFAULT_ENCODER)
 

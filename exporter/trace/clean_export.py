@@ -9,7 +9,7 @@ from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
 from .live_nodes import drop_dead_nodes
-from .methods import MethodInput
+from .methods import Axis, MethodInput
 from .shared_nodes import share_equal_nodes
 
 
@@ -28,7 +28,14 @@ def export_clean(module: nn.Module, samples: tuple[Any, ...], shapes: tuple[Any,
 def dynamic_axes(tensor: MethodInput, dims: dict[str, Dim]) -> dict[int, Dim]:
     """The axes of an input that may vary; axes of one name share the entry of `dims`."""
     return {
-        place: dims.setdefault(axis.name, Dim(axis.name, min=1, max=axis.maximum))
+        place: _dim(axis, dims)
         for place, axis in enumerate(tensor.axes)
         if axis.name is not None and axis.is_dynamic
     }
+
+
+def _dim(axis: Axis, dims: dict[str, Dim]) -> Dim:
+    """A size as what it exceeds its minimum less one by: a result may shrink to 1, as only what varies from 1 may."""
+    name, more = str(axis.name), axis.minimum - 1
+    dim = dims.setdefault(name, Dim(name, min=1, max=axis.maximum - more))
+    return dim + more if more else dim

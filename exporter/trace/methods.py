@@ -12,18 +12,25 @@ from torch import Tensor
 
 from exporter.models.speech_features import FrontEnd
 from exporter.spec.capacity_plan import CapacityPlan
+from runtime_shims.contract.method_rules import SAMPLE_LENGTHS
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension of an input: a name and a maximum when it may vary (from 1), else one size."""
+    """A dimension of an input: a name, a maximum and a minimum when it may vary, else one size."""
 
     name: str | None
     maximum: int
+    minimum: int = 1
 
     @property
     def is_dynamic(self) -> bool:
-        return self.name is not None and self.maximum > 1
+        return self.name is not None and self.maximum > self.minimum
+
+    @property
+    def sample(self) -> int:
+        """A size in the middle of what may be; never the smallest, which the tracer would take for the only one."""
+        return max(self.minimum + 1, self.maximum // 2) if self.is_dynamic else self.maximum
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class MethodInput:
 
     def sample(self) -> Tensor:
         """A contiguous tensor of mid-range dynamic sizes; non-contiguous samples would add stride guards."""
-        sizes = [max(2, axis.maximum // 2) if axis.is_dynamic else axis.maximum for axis in self.axes]
+        sizes = [axis.sample for axis in self.axes]
         if self.dtype.is_floating_point:
             return torch.zeros(sizes, dtype=self.dtype)
         return (
@@ -71,7 +78,8 @@ def program_methods(plan: CapacityPlan, front_end: FrontEnd | None = None) -> tu
         return (Method("decode", tuple(decode_inputs), (logits,)),)
     enc_lengths = MethodInput("enc_lengths", index, (rows,))
     written = MethodInput("written_lengths", index, (rows,))
-    encode = Method("encode", (_source(plan, rows), enc_lengths), (written,))
+    source_lengths = enc_lengths if plan.sound is None else replace(enc_lengths, name=SAMPLE_LENGTHS)
+    encode = Method("encode", (_source(plan, rows), source_lengths), (written,))
     decode = Method("decode", (*decode_inputs, enc_lengths), (logits,))
     return (encode, decode) if front_end is None else (_features(plan, front_end, rows), encode, decode)
 
@@ -102,6 +110,10 @@ def _features(plan: CapacityPlan, front_end: FrontEnd, rows: Axis) -> Method:
 
 
 def _source(plan: CapacityPlan, rows: Axis) -> MethodInput:
+    if plan.speech is not None and plan.sound is not None:
+        positions = plan.sound.positions
+        hops = Axis("h", positions.hops(plan.speech.samples), positions.least_hops)
+        return MethodInput("waveform", torch.float32, (rows, hops, Axis(None, positions.stride)))
     if plan.source_shape is None:
         return MethodInput("input_ids", index_dtype(plan), (rows, Axis("e", plan.max_enc or 1)))
     return MethodInput("input_features", torch.float32, (rows, *(Axis(None, size) for size in plan.source_shape)))

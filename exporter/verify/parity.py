@@ -50,9 +50,9 @@ class ModuleProgram:
         with torch.no_grad():
             return self.methods["features"](waveform)
 
-    def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
+    def encode(self, source: Tensor, lengths: Tensor) -> None:
         with torch.no_grad():
-            self.methods["encode"](source, enc_lengths)
+            self.methods["encode"](source, lengths)
 
     def decode(self, step: StepInputs) -> Tensor:
         inputs = [step.tokens, step.positions, step.step_lengths, step.logit_rows]

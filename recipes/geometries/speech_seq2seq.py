@@ -1,4 +1,4 @@
-"""Speech encoder-decoders: Whisper, English and multilingual, and Distil-Whisper."""
+"""Speech encoder-decoders: Whisper, English and multilingual, Distil-Whisper, and Moonshine."""
 
 from __future__ import annotations
 
@@ -123,4 +123,45 @@ def _multilingual() -> dict[str, Any]:
         "decoder_start_token_id": 50258,
         "suppress_tokens": list(_SUPPRESSED_MULTILINGUAL),
         "begin_suppress_tokens": [220, 50257],
+    }
+
+
+def moonshine_tiny() -> dict[str, Any]:
+    """UsefulSensors/moonshine-tiny"""
+    return {
+        "model_type": "moonshine",
+        "architectures": ["MoonshineForConditionalGeneration"],
+        "vocab_size": 32768,
+        "hidden_size": 288,
+        "intermediate_size": 1152,
+        "encoder_num_hidden_layers": 6,
+        "encoder_num_attention_heads": 8,
+        "encoder_num_key_value_heads": 8,
+        "decoder_num_hidden_layers": 6,
+        "decoder_num_attention_heads": 8,
+        "decoder_num_key_value_heads": 8,
+        "pad_head_dim_to_multiple_of": 8,
+        "encoder_hidden_act": "gelu",
+        "decoder_hidden_act": "silu",
+        "max_position_embeddings": 194,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.9},
+        "attention_bias": False,
+        "initializer_range": 0.02,
+        "tie_word_embeddings": True,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 2,
+        "decoder_start_token_id": 1,
+        "max_length": 194,
+    }
+
+
+def moonshine_base() -> dict[str, Any]:
+    """UsefulSensors/moonshine-base"""
+    return moonshine_tiny() | {
+        "hidden_size": 416,
+        "intermediate_size": 1664,
+        "encoder_num_hidden_layers": 8,
+        "decoder_num_hidden_layers": 8,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.62},
     }

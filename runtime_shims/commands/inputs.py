@@ -41,7 +41,7 @@ class InputRow:
     """One row of a request: what the user gave, the decoder prompt, the encoder input if there is one.
 
     `name` says in messages where it stands in the whole input: its number, or its line of a file.
-    Of sound that is a `waveform` [1, N] when the program makes the features, else the `features` themselves.
+    Of sound that is a `waveform` [1, N] where the program takes sound, else the `features` themselves.
     """
 
     label: str
@@ -113,8 +113,10 @@ def batches(rows: Sequence[InputRow], size: int) -> Iterator[Sequence[InputRow]]
 
 
 def source_of(rows: Sequence[InputRow], session: Session) -> SourceInput | None:
-    """The encoder input of a batch: features stacked, ids ragged, or None for decoder-only rows."""
-    waveforms = [row.waveform for row in rows if row.waveform is not None]
+    """The encoder input of a batch: features stacked, sound and ids ragged, or None for decoder-only rows."""
+    waveforms, speech = [row.waveform for row in rows if row.waveform is not None], session.manifest.speech
+    if waveforms and speech is not None and speech.positions is not None:
+        return [waveform[0] for waveform in waveforms]
     if waveforms:
         import torch
 
@@ -152,7 +154,7 @@ def _row(bundle: Bundle, label: str, name: str, ids: tuple[int, ...]) -> InputRo
 
 
 def _audio_rows(bundle: Bundle, options: InputOptions) -> list[InputRow]:
-    """Waveforms for a program with a method `features`; else features of the bundle's own extractor."""
+    """Waveforms for a program that takes sound; else features of the bundle's own extractor."""
     from runtime_shims.reference.audio import AudioCut, Waveforms, load_speech_features
 
     cut = AudioCut(options.audio_start, options.audio_seconds)

@@ -43,7 +43,8 @@ def capacities(manifest: Manifest) -> Group:
         table.add_row("encoder input", " x ".join(map(str, limits.source_shape)), "model")
     if manifest.speech is not None:
         rate, samples = manifest.speech.sampling_rate, manifest.speech.samples
-        table.add_row("sound", f"{samples / rate:g} s at {rate:,} Hz", "model")
+        option = "model" if manifest.speech.positions is None else "--max-enc"
+        table.add_row("sound", f"{samples / rate:g} s at {rate:,} Hz", option)
     table.add_row("decoder positions", f"{limits.max_dec:,}", "--max-dec")
     table.add_row("drafted tokens per step", f"{limits.max_draft:,}", "--max-draft")
     table.add_row("prompt tokens per step", f"{manifest.recipe.prefill_chunk:,}", "--prefill-chunk")

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from runtime_shims.contract.errors import FormatTooNew, ManifestInvalid
 from runtime_shims.contract.manifest_rules import rule_faults
+from runtime_shims.contract.sound_positions import SoundPositions
 from runtime_shims.contract.strict_json import NotStrictJson, decode, encode, parse
 from runtime_shims.contract.strict_types import AtLeast, Matches, OneOf
 
@@ -89,7 +90,7 @@ class Limits:
     """Upper bounds of one call and of one sequence; anything up to them is served.
 
     `max_step` is max(prefill_chunk, max_draft + 1), `max_logit_rows` is max_draft + 1. `source_shape`
-    is the shape of one row of speech features (80, 3000) and null for text.
+    is the shape of one row of speech features (80, 3000) and null for text and for sound that is taken as it is.
     """
 
     max_batch: Size
@@ -103,14 +104,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Speech:
-    """The sound that method `features` takes: one channel, `sampling_rate` values per second, `samples` values per row.
+    """The sound that programs take: one channel, `sampling_rate` values per second, at most `samples` values per row.
 
-    Sound that is shorter is followed by zeros. Null where the programs have no such method: for text, and for speech
-    whose front end cannot be one.
+    Without `positions` method `features` takes exactly `samples` values, zeros behind what is shorter. With them there
+    is no such method: `encode` takes the sound itself, of any length, in hops, and how many samples each row has.
+    Null where the programs take no sound: for text, and for speech whose front end cannot be a method.
     """
 
     sampling_rate: Size
     samples: Size
+    positions: SoundPositions | None
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,12 @@ def _limit_faults(manifest: Manifest) -> list[str]:
 def _kind_faults(manifest: Manifest) -> list[str]:
     """The encoder's parts are there exactly when the kind has an encoder."""
     kind, limits = manifest.kind, manifest.limits
-    has_encoder, has_features = kind != "decoder_only", kind == "speech_seq2seq"
+    has_encoder, is_speech = kind != "decoder_only", kind == "speech_seq2seq"
+    follows_sound = is_speech and manifest.speech is not None and manifest.speech.positions is not None
     parts = (
         ("limits.max_enc", has_encoder, limits.max_enc is not None),
-        ("limits.source_shape", has_features, limits.source_shape is not None),
-        ("speech", has_features and manifest.speech is not None, manifest.speech is not None),
+        ("limits.source_shape", is_speech and not follows_sound, limits.source_shape is not None),
+        ("speech", is_speech and manifest.speech is not None, manifest.speech is not None),
         ("assistant", not has_encoder and manifest.assistant is not None, manifest.assistant is not None),
         ("caches of kind cross", has_encoder, any(entry.kind == "cross" for entry in manifest.caches)),
     )
@@ -72,7 +73,16 @@ def _kind_faults(manifest: Manifest) -> list[str]:
     ]
     if has_encoder and not manifest.tokens.start:
         faults.append(f"tokens.start: expected at least one token (kind is {kind}), got none")
-    return faults
+    return faults + _sound_faults(manifest)
+
+
+def _sound_faults(manifest: Manifest) -> list[str]:
+    """Sound of any length ends where the encoder's positions do."""
+    speech, max_enc = manifest.speech, manifest.limits.max_enc
+    if speech is None or speech.positions is None or max_enc is None:
+        return []
+    most = speech.positions.most_samples(max_enc)
+    return _equal("speech.samples", speech.samples, most, "hops of limits.max_enc positions")
 
 
 def _cache_faults(manifest: Manifest) -> list[str]:

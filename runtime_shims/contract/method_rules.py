@@ -16,6 +16,8 @@ DRAFT = "draft"
 """The method of an assistant; it reads caches and writes none."""
 FEATURES = "features"
 """The method that makes the encoder's input from a waveform; a program may do without."""
+SAMPLE_LENGTHS = "sample_lengths"
+"""What `encode` is told of each row where it takes sound of any length, in place of `enc_lengths`."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def method_faults(manifest: Manifest) -> list[str]:
             for name, key, value in optional
             if value is None and name in names
         ]
+        if follows_sound(manifest) and FEATURES in names:
+            faults.append(f'{path}.methods: there is a "{FEATURES}", but speech.positions is given')
         for number, method in enumerate(program.methods):
             method_path = f"{path}.methods[{number}]"
             faults += repeated(f"{method_path}.inputs, names", (tensor.name for tensor in method.inputs))
@@ -74,7 +78,7 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
 
     The graphs of an ONNX program also take and return caches, as `onnx_names.py` says; they are not listed again.
 
-    `features` is optional: every program has it when `speech` is given, and none when it is null.
+    `features` is optional: every program has it when `speech` is given without `positions`, and none otherwise.
     """
     limits = manifest.limits
     rows = ExpectedDim(1, limits.max_batch, "limits.max_batch")
@@ -95,14 +99,20 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
     if manifest.kind == "decoder_only":
         return (ExpectedMethod("decode", inputs, (logits,)),)
     written = ExpectedTensor(None, index, (rows,))
-    source = _source(manifest, rows)
-    encode = ExpectedMethod("encode", (source, lengths), (written,))
+    source, sound = _source(manifest, rows), manifest.speech
+    source_lengths = replace(lengths, name=SAMPLE_LENGTHS) if follows_sound(manifest) else lengths
+    encode = ExpectedMethod("encode", (source, source_lengths), (written,))
     decode = ExpectedMethod("decode", (*inputs, lengths), (logits,))
-    if manifest.speech is None:
+    if sound is None or follows_sound(manifest):
         return (encode, decode)
-    samples = ExpectedDim(manifest.speech.samples, manifest.speech.samples, "speech.samples")
+    samples = ExpectedDim(sound.samples, sound.samples, "speech.samples")
     waveform = ExpectedTensor("waveform", "float32", (rows, samples))
     return (ExpectedMethod(FEATURES, (waveform,), (replace(source, name="features"),)), encode, decode)
+
+
+def follows_sound(manifest: Manifest) -> bool:
+    """Whether the encoder takes sound of any length, and does as much work as it has."""
+    return manifest.speech is not None and manifest.speech.positions is not None
 
 
 def _assisted(
@@ -123,6 +133,11 @@ def _assisted(
 def _source(manifest: Manifest, rows: ExpectedDim) -> ExpectedTensor:
     """The encoder's input; a limit that is missing is a fault of the kind and bounds nothing here."""
     limits = manifest.limits
+    if manifest.speech is not None and manifest.speech.positions is not None:
+        positions, samples = manifest.speech.positions, manifest.speech.samples
+        hops = ExpectedDim(positions.least_hops, positions.hops(samples), "hops of speech.samples")
+        hop = ExpectedDim(positions.stride, positions.stride, "speech.positions.stride")
+        return ExpectedTensor("waveform", "float32", (rows, hops, hop))
     if manifest.kind == "speech_seq2seq":
         shape = (ExpectedDim(size, size, "limits.source_shape") for size in limits.source_shape or ())
         return ExpectedTensor(None, "float32", (rows, *shape))

@@ -18,6 +18,7 @@ from torch import Tensor
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.errors import UserInputError
 from runtime_shims.contract.manifest import Speech
+from runtime_shims.reference.sound_rows import least_seconds
 from runtime_shims.reference.text import TOKENIZER_DIRECTORY, unreadable
 
 Samples = NDArray[np.float32]
@@ -39,16 +40,20 @@ class AudioCut:
 
 
 class Waveforms:
-    """Sound for programs with a method `features`."""
+    """Sound for programs that take it."""
 
     def __init__(self, speech: Speech) -> None:
         """`speech` is the manifest's: the rate and the number of samples."""
         self._speech = speech
 
     def of_file(self, path: Path, cut: AudioCut) -> Tensor:
-        """The waveform float32 [1, N] of one file, zeros behind its end."""
-        rate, length = self._speech.sampling_rate, self._speech.samples
+        """The waveform float32 [1, N] of one file; as long as it is, or zeros behind its end up to one length."""
+        rate, length, positions = self._speech.sampling_rate, self._speech.samples, self._speech.positions
         samples_N = read_mono(path, cut, rate, length / rate)[:length]
+        if positions is not None:
+            if len(samples_N) < positions.window:
+                raise _too_short(path, len(samples_N) / rate, least_seconds(self._speech, positions))
+            return torch.from_numpy(np.ascontiguousarray(samples_N))[None]
         waveform_1N = torch.zeros(1, length)
         waveform_1N[0, : len(samples_N)] = torch.from_numpy(samples_N)
         return waveform_1N
@@ -114,6 +119,10 @@ def _too_long(path: Path, seconds: float, max_seconds: float) -> UserInputError:
         f"{path} has {seconds:.1f} s of sound, the encoder takes at most {max_seconds:g} s; "
         f"cut it with --audio-start and --audio-seconds"
     )
+
+
+def _too_short(path: Path, seconds: float, least: float) -> UserInputError:
+    return UserInputError(f"{path} has {seconds:g} s of sound, the encoder takes at least {least:g} s; give it more")
 
 
 def resample(samples_N: Samples, rate: int, sampling_rate: int) -> Samples:

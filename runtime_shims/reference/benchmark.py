@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime_shims.contract.errors import UserInputError
-from runtime_shims.reference.replay import seeded_features
+from runtime_shims.reference.replay import seeded_features, seeded_sounds
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.timing import median_of, step_timer
@@ -123,7 +123,9 @@ def _step_seconds(session: Session, plan: BenchmarkPlan, width: int, numbers: ra
 
 def _source(session: Session, rows: int, numbers: random.Random) -> SourceInput | None:
     """An encoder input of full size."""
-    limits = session.limits
+    limits, speech = session.limits, session.manifest.speech
+    if speech is not None and speech.positions is not None:
+        return seeded_sounds(SEED, [speech.samples] * rows)
     if limits.source_shape is not None:
         return seeded_features(SEED, rows, limits.source_shape)
     if limits.max_enc is None:

@@ -20,7 +20,7 @@ def check_draft_bundle(target: Bundle, draft: Bundle, *, is_own: bool = False) -
         "vocabulary size": (ours.tokens.vocab_size, theirs.tokens.vocab_size),
         "end-of-sequence tokens": (sorted(ours.tokens.eos), sorted(theirs.tokens.eos)),
         "start tokens": (list(ours.tokens.start), list(theirs.tokens.start)),
-        "shape of the sound": (ours.limits.source_shape, theirs.limits.source_shape),
+        "shape of the sound": (_sound(ours), _sound(theirs)),
     }
     if not is_own:
         facts[f"SHA-256 of {TOKENIZER_FILE}"] = (_tokenizer(ours), _tokenizer(theirs))
@@ -30,6 +30,14 @@ def check_draft_bundle(target: Bundle, draft: Bundle, *, is_own: bool = False) -
             f"{draft.root} cannot draft for {target.root}: {', '.join(faults)}; "
             f"give --draft-bundle a smaller or quantized model of the same tokenizer"
         )
+
+
+def _sound(manifest: Manifest) -> object:
+    """What the encoder takes of sound; capacities apart."""
+    speech = manifest.speech
+    if speech is None or speech.positions is None:
+        return manifest.limits.source_shape
+    return f"{speech.positions.stride} samples a position at {speech.sampling_rate} Hz"
 
 
 def _tokenizer(manifest: Manifest) -> str:

@@ -56,9 +56,9 @@ class ExecutorchProgram:
         """Run the front end; see Program.features. A copy: `encode` works in the memory that holds the result."""
         return self._call("features", (waveform,))[0].clone()
 
-    def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
+    def encode(self, source: Tensor, lengths: Tensor) -> None:
         """Fill the cross caches; see Program.encode."""
-        self._call("encode", (source, enc_lengths))
+        self._call("encode", (source, lengths))
 
     def decode(self, inputs: StepInputs) -> Tensor:
         """Run one step; see Program.decode. The logits alias the runtime's output buffer."""

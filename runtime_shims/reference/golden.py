@@ -8,7 +8,7 @@
 
 Tokens are the new ones of each row, the end-of-sequence token included. The first logits are the raw
 ones after the prompt, before any token rule. Speech features are not stored: they are drawn from a
-seed, see `replay.seeded_features`.
+seed, see `replay.seeded_features` and `replay.seeded_sounds`.
 """
 
 from __future__ import annotations

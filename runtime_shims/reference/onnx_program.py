@@ -74,11 +74,11 @@ class OnnxProgram:
         method.run((waveform,), features)
         return features
 
-    def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
+    def encode(self, source: Tensor, lengths: Tensor) -> None:
         """Fill the cross caches; see Program.encode."""
         encode = self._method("encode")
-        written = torch.empty_like(enc_lengths, dtype=_type(encode.entry.outputs[0]))
-        encode.run((source, enc_lengths), written)
+        written = torch.empty_like(lengths, dtype=_type(encode.entry.outputs[0]))
+        encode.run((source, lengths), written)
 
     def decode(self, inputs: StepInputs) -> Tensor:
         """Run one step; see Program.decode. The logits are this program's memory."""

@@ -105,18 +105,18 @@ class Program(Protocol):
     `reset`. Tensors that a call returns are valid until the next call or reset.
     """
 
-    def encode(self, source: Tensor, enc_lengths: Tensor) -> None:
+    def encode(self, source: Tensor, lengths: Tensor) -> None:
         """Fill the cross caches of rows 0..B-1.
 
-        source       int64 [B, E] token ids, or float32 [B, *source_shape] features
-        enc_lengths  int64 [B] encoder output positions per row
+        source   int64 [B, E] token ids, float32 [B, *source_shape] features, or sound in hops, float32 [B, h, S]
+        lengths  int64 [B] encoder output positions per row; of sound, samples
         """
         ...
 
     def features(self, waveform: Tensor) -> Tensor:
         """What `encode` takes, float32 [B, *source_shape], of sound float32 [B, samples]; the caller's own memory.
 
-        For programs whose manifest has `speech`. No state is read or written.
+        For programs whose manifest has `speech` without `positions`. No state is read or written.
         """
         ...
 

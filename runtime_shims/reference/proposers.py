@@ -18,6 +18,7 @@ from runtime_shims.reference.proposal import NOTHING, Proposal, Rows
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.sampling import TokenChooser
 from runtime_shims.reference.session import Session
+from runtime_shims.reference.sound_rows import is_sound
 
 MAX_NGRAM = 3
 
@@ -157,7 +158,7 @@ class DraftModel:
 
 
 def _token_rows(source: SourceInput | None) -> Rows:
-    """Encoder tokens per row; none for speech features and without an encoder."""
-    if source is None or getattr(source, "ndim", 2) != 2:
+    """Encoder tokens per row; none for speech and without an encoder."""
+    if source is None or is_sound(source) or getattr(source, "ndim", 2) != 2:
         return ()
     return [[int(token) for token in tokens] for tokens in source]

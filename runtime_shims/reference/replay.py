@@ -8,17 +8,23 @@ Shape legend: B rows, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.manifest import Speech
+from runtime_shims.contract.sound_positions import SoundPositions
 from runtime_shims.reference.generation import generate
 from runtime_shims.reference.golden import Golden, GoldenRequest, IdRows
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.token_rows import check_tokens
+
+LONGEST = 30
+"""Seconds of sound in a golden request: more takes eager PyTorch long."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +88,32 @@ def golden_source(session: Session, request: GoldenRequest) -> SourceInput | Non
     """The encoder input of a golden request."""
     if request.features_seed is None:
         return request.source
+    speech, rows = session.manifest.speech, len(request.prompts)
+    if speech is not None and speech.positions is not None:
+        return seeded_sounds(request.features_seed, golden_lengths(rows, speech, speech.positions))
     shape = session.limits.source_shape
     if shape is None:
         raise UserInputError("the golden file asks for speech features, the bundle takes text")
-    return seeded_features(request.features_seed, len(request.prompts), shape)
+    return seeded_features(request.features_seed, rows, shape)
 
 
 def seeded_features(seed: int, rows: int, source_shape: tuple[int, ...]) -> Tensor:
     """Standard normal features float32 [rows, *source_shape], the same for every call with a seed."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn((rows, *source_shape), generator=generator)
+
+
+def golden_lengths(rows: int, speech: Speech, positions: SoundPositions) -> list[int]:
+    """Samples of the rows of a golden request: all that fits or `LONGEST`, the least, and what lies between."""
+    most = min(speech.samples, max(positions.window, LONGEST * speech.sampling_rate))
+    between = (most, positions.window, (most + positions.window) // 2, (most + 2 * positions.window) // 3)
+    return [between[row % len(between)] for row in range(rows)]
+
+
+def seeded_sounds(seed: int, lengths: Sequence[int]) -> list[Tensor]:
+    """Noise, float32 [N] of each length, the same for every call with a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [0.1 * torch.randn(length, generator=generator) for length in lengths]
 
 
 def _logits_differences(logits_BV: Tensor, request: GoldenRequest, vocab_size: int) -> list[float]:

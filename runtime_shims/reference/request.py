@@ -13,27 +13,31 @@ import torch
 from torch import Tensor
 
 from runtime_shims.contract.errors import CapacityExceeded, UserInputError
-from runtime_shims.contract.manifest import Limits, Manifest
+from runtime_shims.contract.manifest import Limits, Manifest, Speech
+from runtime_shims.contract.sound_positions import SoundPositions
+from runtime_shims.reference.sound_rows import check_sounds, in_hops
 from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_lengths, check_tokens, items_of, rows_of
 
 SourceInput: TypeAlias = TokenRows
-"""Token ids, or float32 speech features [B, *source_shape] as an array or tensor."""
+"""Token ids, float32 speech features [B, *source_shape] as an array or tensor, or rows of sound, float32 [N] each."""
 WaveformInput: TypeAlias = Tensor | np.ndarray
 """Sound, float32 [B, N]."""
 
 
 @dataclass(frozen=True)
 class EncoderSource:
-    """A checked encoder input: token ids (ragged, or padded features) and its output lengths.
+    """A checked encoder input: ragged token ids, features or sound, and its output lengths.
 
     ids       source token ids per row, or None for speech
-    features  float32 [B, *source_shape], or None for text
+    features  float32 [B, *source_shape], or sound in hops [B, h, S], or None for text
     lengths   encoder output positions per row, 1..max_enc
+    samples   samples per row of sound; None for anything else
     """
 
     ids: tuple[tuple[int, ...], ...] | None
     features: Tensor | None
     lengths: tuple[int, ...]
+    samples: tuple[int, ...] | None = None
 
 
 def check_prompts(prompts: TokenRows, manifest: Manifest) -> tuple[tuple[int, ...], ...]:
@@ -70,7 +74,7 @@ def check_source(
     """The encoder input of `rows` rows, checked; None for a decoder-only bundle.
 
     Text takes ragged token ids or integers [B, E], of which `enc_lengths` positions per row are real
-    (default: all). Speech takes float32 [B, *source_shape] and always fills the encoder.
+    (default: all). Speech takes float32 [B, *source_shape] and always fills the encoder, or rows of sound.
     """
     if manifest.kind == "decoder_only":
         if source is not None or enc_lengths is not None:
@@ -78,6 +82,8 @@ def check_source(
         return None
     if source is None:
         raise UserInputError(f"the bundle is {manifest.kind}: a request needs an encoder input per prompt")
+    if manifest.speech is not None and manifest.speech.positions is not None:
+        return _check_sound(source, enc_lengths, rows, manifest.speech, manifest.speech.positions)
     if manifest.kind == "speech_seq2seq":
         return _check_features(source, enc_lengths, rows, manifest.limits)
     return _check_source_ids(source, enc_lengths, rows, manifest)
@@ -101,11 +107,25 @@ def _check_features(source: SourceInput, enc_lengths: TokenRow | None, rows: int
     return EncoderSource(ids=None, features=source.contiguous(), lengths=lengths)
 
 
+def _check_sound(
+    source: SourceInput, enc_lengths: TokenRow | None, rows: int, speech: Speech, positions: SoundPositions
+) -> EncoderSource:
+    sounds = check_sounds(source, speech, positions)
+    _check_row_count(len(sounds), rows)
+    if enc_lengths is not None:
+        raise UserInputError("sound says itself how long it is: leave the lengths out")
+    samples = tuple(map(len, sounds))
+    lengths = tuple(map(positions.count, samples))
+    return EncoderSource(ids=None, features=in_hops(sounds, positions.stride), lengths=lengths, samples=samples)
+
+
 def check_waveform(waveform: WaveformInput, manifest: Manifest) -> Tensor:
     """Sound for method `features`: float32 [B, N] with the N of the manifest, zeros behind what is shorter."""
     speech = manifest.speech
     if speech is None:
         raise UserInputError("the bundle makes no speech features: its programs take them ready-made")
+    if speech.positions is not None:
+        raise UserInputError("the bundle makes no speech features: its programs take the sound itself")
     if isinstance(waveform, np.ndarray) and waveform.dtype == np.float32:
         waveform = torch.tensor(waveform)
     if not isinstance(waveform, Tensor) or waveform.dtype != torch.float32 or waveform.dim() != 2:

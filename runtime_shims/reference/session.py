@@ -250,7 +250,7 @@ class Session:
                     self._last_logits[row].copy_(logits[row, 0])
 
     def _encode(self, source: EncoderSource) -> None:
-        lengths = self._buffers.lengths(source.lengths)
+        lengths = self._buffers.lengths(source.lengths if source.samples is None else source.samples)
         values = source.features if source.features is not None else self._buffers.source(source.ids or ())
         self._run(lambda: self._program.encode(values, lengths))
         self._enc_lengths = source.lengths

@@ -47,7 +47,7 @@ class StepBuffers:
         self._step_lengths = torch.zeros(rows, dtype=torch.int64)
         self._enc_lengths = torch.zeros(rows, dtype=torch.int64)
         source_positions = 0 if limits.max_enc is None or limits.source_shape else limits.max_enc
-        self._source = torch.zeros(rows * source_positions, dtype=torch.int64)
+        self._source = torch.zeros(rows * source_positions, dtype=torch.int64)  # of text
 
     def fill(self, step: Step) -> StepInputs:
         """Write `step` into the buffers. The views returned are valid until the next fill."""
@@ -74,7 +74,7 @@ class StepBuffers:
         return source_BE
 
     def lengths(self, lengths: Sequence[int]) -> Tensor:
-        """Encoder lengths as int64 [B]."""
+        """Encoder lengths, or samples of sound, as int64 [B]."""
         return _write(self._enc_lengths[: len(lengths)], lengths)
 
 

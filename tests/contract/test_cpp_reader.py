@@ -22,11 +22,13 @@ from test_malformed_manifests import MANIFEST_CASES, NOT_STRICT_JSON
 from test_manifest_rules import ASSISTED_CASES, CASES, ENCODER_CASES, ONNX_CASES, onnx_speech
 from test_method_rules import ASSISTED_CASES as ASSISTED_METHODS
 from test_method_rules import DECODE_CASES, ENCODE_CASES, with_input, with_method
+from test_sound_rules import SOUND_CASES
 from tiny_bundle import (
     CONTENTS,
     as_onnx,
     assisted_manifest,
     onnx_manifest,
+    sound_manifest,
     speech_manifest,
     tiny_manifest,
     write_tiny_bundle,
@@ -68,7 +70,7 @@ def assert_equal_verdicts(directory: Path, texts: Iterable[bytes | str]) -> list
 
 
 def test_well_formed_manifests_are_taken(tmp_path: Path) -> None:
-    bases = (tiny_manifest(), speech_manifest(), assisted_manifest())
+    bases = (tiny_manifest(), speech_manifest(), sound_manifest(), assisted_manifest())
     manifests = (*bases, onnx_manifest(), *(as_onnx(base) for base in bases))
     texts = [to_json(manifest) for manifest in manifests]
     assert {verdict.code for verdict in assert_equal_verdicts(tmp_path, texts)} == {"ok"}
@@ -107,6 +109,7 @@ def test_contradictions_are_refused_alike(tmp_path: Path) -> None:
     ]
     manifests += [change(assisted_manifest()) for change, _ in (*CASES, *ASSISTED_CASES)]
     manifests += [with_method(assisted_manifest(), name, change) for name, change, _ in ASSISTED_METHODS]
+    manifests += [change(sound_manifest()) for change, _ in (*CASES, *ENCODER_CASES, *SOUND_CASES)]
     texts = [json.dumps(data_of(manifest)) for manifest in manifests]
     verdicts = assert_equal_verdicts(tmp_path, texts)
     assert [verdict.code for verdict in verdicts[: len(CASES)]] == ["manifest_invalid"] * len(CASES)
@@ -225,7 +228,9 @@ def test_a_bundle_reached_through_a_link_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "manifest", [tiny_manifest(), speech_manifest(), assisted_manifest()], ids=["tiny", "speech", "assisted"]
+    "manifest",
+    [tiny_manifest(), speech_manifest(), sound_manifest(), assisted_manifest()],
+    ids=["tiny", "speech", "sound", "assisted"],
 )
 def test_the_corpus_of_the_fuzz_test_is_what_the_writer_writes(
     manifest: Manifest, request: pytest.FixtureRequest

@@ -89,7 +89,7 @@ CASES: list[tuple[Change, str]] = [
         "limits.source_shape: expected none (kind is decoder_only), got one",
     ),
     (
-        lambda manifest: replace(manifest, speech=Speech(16_000, 60)),
+        lambda manifest: replace(manifest, speech=Speech(16_000, 60, None)),
         "speech: expected none (kind is decoder_only), got one",
     ),
     (

@@ -239,7 +239,7 @@ def test_speech_without_a_method_for_its_features_is_a_manifest_whose_speech_is_
 
 def test_features_are_in_every_program_or_in_none() -> None:
     both = with_second_program(speech_manifest())
-    assert from_json(to_json(both)).speech == Speech(16_000, SAMPLES)
+    assert from_json(to_json(both)).speech == Speech(16_000, SAMPLES, None)
     assert refused(without_features(both, 1)) == ('programs[1].methods: there is no "features"',)
     assert refused(without_features(both, 0)) == ('programs[0].methods: there is no "features"',)
     assert refused(replace(without_features(both, 1), speech=None)) == (

@@ -28,6 +28,7 @@ from runtime_shims.contract.manifest import (
     TokenRules,
     to_json,
 )
+from runtime_shims.contract.sound_positions import SoundPositions
 
 PROGRAM_BYTES = b"not a real program, but sixty-four bytes that stand for one here"
 TOKENIZER_BYTES = b'{"vocabulary": []}'
@@ -203,11 +204,26 @@ def speech_manifest() -> Manifest:
         kind="speech_seq2seq",
         recipe=replace(base.recipe, max_enc=MAX_ENC),
         limits=replace(base.limits, max_enc=MAX_ENC, source_shape=(3, 10)),
-        speech=Speech(16_000, SAMPLES),
+        speech=Speech(16_000, SAMPLES, None),
         caches=caches,
         programs=(replace(base.programs[0], methods=(features, encode, decode), planned_bytes=planned_bytes),),
         tokens=replace(base.tokens, start=(2,)),
         memory=replace(base.memory, cache_bytes=cache_bytes, planned_bytes=planned_bytes),
+    )
+
+
+def sound_manifest() -> Manifest:
+    """The same with an encoder that takes sound of any length: 7 samples give a position, 4 more the next."""
+    base = speech_manifest()
+    (program,) = base.programs
+    _, encode, decode = program.methods
+    waveform = TensorEntry("waveform", "float32", (BATCH, Dim("h", 2, 6), Dim(None, 4, 4)))
+    heard = replace(encode, inputs=(waveform, integers("sample_lengths", BATCH)))
+    return replace(
+        base,
+        limits=replace(base.limits, source_shape=None),
+        speech=Speech(16_000, 24, SoundPositions(window=7, stride=4)),
+        programs=(replace(program, methods=(heard, decode)),),
     )
 
 

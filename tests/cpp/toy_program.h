@@ -51,7 +51,7 @@ class ToyProgram final : public Program {
   Status encode(const EncoderInputs& inputs) override {
     for (size_t row = 0; row < static_cast<size_t>(inputs.rows); ++row) {
       const auto ids = inputs.ids.subspan(row * static_cast<size_t>(inputs.width),
-                                          static_cast<size_t>(inputs.enc_lengths[row]));
+                                          static_cast<size_t>(inputs.lengths[row]));
       sources_[row].assign(ids.begin(), ids.end());
     }
     return {};

@@ -50,6 +50,8 @@ T5_ONNX = ProgramCase("t5", "portable", "onnx", Capacity(max_batch=8, max_enc=51
 WHISPER_ONNX = ProgramCase("whisper", "portable", "onnx", Capacity(max_batch=3, max_dec=100))
 GEMMA_ONNX = ProgramCase("gemma3", "portable", "onnx", Capacity())
 LLAMA_ONNX = ProgramCase("llama", "portable", "onnx", Capacity(max_batch=8, max_dec=512))
+MOONSHINE = ProgramCase("moonshine", "fused", "xnnpack", Capacity(max_batch=3, max_enc=60, max_dec=100))
+MOONSHINE_ONNX = ProgramCase("moonshine", "portable", "onnx", Capacity(max_batch=3, max_enc=60, max_dec=100))
 GEMMA4 = ProgramCase("gemma4", "fused", "xnnpack", Capacity(), "plain")
 GEMMA4_ONNX = ProgramCase("gemma4", "portable", "onnx", Capacity(), "plain")
 ONNX_PROGRAMS = (T5_ONNX, WHISPER_ONNX, GEMMA_ONNX, LLAMA_ONNX)

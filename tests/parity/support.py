@@ -42,7 +42,7 @@ from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.manifest import FileEntry, Manifest, TokenRules
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
-from tests.support.tiny_models import CASES, build, build_assistant, extractor
+from tests.support.tiny_models import CASES, HEARS_SOUND, build, build_assistant, extractor
 
 WRONG = 0.1  # a wrong read moves a logit by this much or more; the table allows less than 0.01 everywhere
 NO_FILE = "0" * 64
@@ -53,7 +53,7 @@ Geometry = Callable[[CacheGeometry], CacheGeometry]
 
 @dataclass(frozen=True)
 class Capacity:
-    """The limits of a test's export. `max_enc` is given to text encoders only; speech has its own length."""
+    """The limits of a test's export. `max_enc` is given to encoders of any length; features have their own."""
 
     max_batch: int = 4
     max_enc: int = 24
@@ -65,7 +65,7 @@ class Capacity:
         return Recipe(
             model=f"tiny-{case}",
             max_batch=self.max_batch,
-            max_enc=self.max_enc if CASES[case].kind == "text_seq2seq" else None,
+            max_enc=self.max_enc if CASES[case].kind == "text_seq2seq" or case in HEARS_SOUND else None,
             max_dec=self.max_dec,
             max_draft=self.max_draft,
             prefill_chunk=self.prefill_chunk,
@@ -136,7 +136,7 @@ class Planned:
 
     @cached_property
     def front_end(self) -> FrontEnd | None:
-        return front_end_of(extractor(), self.plan.source_shape) if CASES[self.case].kind == "speech_seq2seq" else None
+        return None if self.plan.source_shape is None else front_end_of(extractor(), self.plan.source_shape)
 
     @cached_property
     def methods(self) -> dict[str, nn.Module]:
@@ -205,7 +205,7 @@ class StockModel:
         with torch.no_grad():
             if source is None:
                 return self.model(input_ids=tokens).logits[0].float()
-            name = "input_features" if isinstance(source, Tensor) else "input_ids"
+            name = self.model.get_encoder().main_input_name
             values = source[None] if isinstance(source, Tensor) else torch.tensor([list(source)])
             return self.model(**{name: values}, decoder_input_ids=tokens).logits[0].float()
 

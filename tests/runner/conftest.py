@@ -16,7 +16,7 @@ from exporter.pipeline import export_bundle
 from exporter.spec.recipe import Recipe
 from runtime_shims.contract.manifest_rules import SELF_INT4
 from runtime_shims.native import operator_library_path
-from tests.parity.programs import GEMMA4, GEMMA4_ONNX, ProgramStore
+from tests.parity.programs import GEMMA4, GEMMA4_ONNX, MOONSHINE, MOONSHINE_ONNX, ProgramCase, ProgramStore
 from tests.runner.runner import RUNS_ONNX, TOOL, Runner
 from tests.support.letters import letter_tokenizer
 from tests.support.shared import made_once, shared_directory
@@ -111,11 +111,22 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> ProgramStore:
 @pytest.fixture(scope="session", params=[GEMMA4, GEMMA4_ONNX], ids=str)
 def assisted(programs: ProgramStore, request: pytest.FixtureRequest) -> Path:
     """A Gemma 4 and its assistant in one program, random weights; four rows. It ends nowhere."""
-    if request.param.attention == "fused" and operator_library_path() is None:
+    return endless(bundle_of(programs, request.param))
+
+
+@pytest.fixture(scope="session", params=[MOONSHINE, MOONSHINE_ONNX], ids=str)
+def hearing(programs: ProgramStore, request: pytest.FixtureRequest) -> Path:
+    """Hears up to a second and a half, random weights; three rows. It ends nowhere."""
+    return endless(bundle_of(programs, request.param))
+
+
+def bundle_of(programs: ProgramStore, case: ProgramCase) -> Path:
+    """A shared program's bundle, where what it needs is installed."""
+    if case.attention == "fused" and operator_library_path() is None:
         pytest.skip("the C++ operator library is not installed")
-    if request.param.backend == "onnx" and not RUNS_ONNX:
+    if case.backend == "onnx" and not RUNS_ONNX:
         pytest.skip("bundle-runner was built without FIXED_CAPACITY_ONNXRUNTIME")
-    return endless(programs.bundle(request.param).root)
+    return programs.bundle(case).root
 
 
 def export_onnx(model: Path, target: Path, **limits: Any) -> Path:

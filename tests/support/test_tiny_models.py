@@ -15,7 +15,7 @@ def _logits_BTV(name: str, step_BT: Tensor, encoder_input: Tensor | None) -> Ten
     model = build(name)
     if encoder_input is None:
         return model(input_ids=step_BT).logits
-    key = "input_features" if CASES[name].kind == "speech_seq2seq" else "input_ids"
+    key = build(name).get_encoder().main_input_name if name in ENCODER_DECODER else "input_ids"
     return model(**{key: encoder_input}, decoder_input_ids=step_BT).logits
 
 

@@ -19,6 +19,7 @@ from transformers import (
     MarianConfig,
     MBartConfig,
     MistralConfig,
+    MoonshineConfig,
     MT5Config,
     PretrainedConfig,
     Qwen2Config,
@@ -102,6 +103,26 @@ def whisper() -> PretrainedConfig:
         decoder_start_token_id=61,
         suppress_tokens=None,
         begin_suppress_tokens=None,
+    )
+
+
+def moonshine() -> PretrainedConfig:
+    """Moonshine: sound of any length, interleaved rotation of three quarters of a head, a norm over all of a row."""
+    return MoonshineConfig(
+        vocab_size=VOCAB,
+        hidden_size=HIDDEN,
+        intermediate_size=48,
+        encoder_num_hidden_layers=2,
+        decoder_num_hidden_layers=3,
+        encoder_num_attention_heads=4,
+        decoder_num_attention_heads=4,
+        pad_head_dim_to_multiple_of=12,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75},
+        max_position_embeddings=128,
+        pad_token_id=2,
+        eos_token_id=2,
+        bos_token_id=1,
+        decoder_start_token_id=1,
     )
 
 

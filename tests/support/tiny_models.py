@@ -26,6 +26,7 @@ from transformers import (
     WhisperFeatureExtractor,
 )
 
+from runtime_shims.contract.sound_positions import SoundPositions
 from tests.support import tiny_configs, tiny_decoders, tiny_experts, tiny_seq2seq
 
 Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
@@ -69,6 +70,7 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("blenderbot_small", text, tiny_seq2seq.blenderbot_small, 0.6, 0.4, 0.3, 1),
         TinyCase("t5gemma", text, tiny_seq2seq.t5gemma, 0.1, 0.4, 0.15, 5),
         TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
+        TinyCase("moonshine", speech, tiny_configs.moonshine, 0.3, 0.4, 0.6, 7),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
         TinyCase("qwen2", decoder, tiny_configs.qwen2, 0.3, 0.4, 0.4, 0),
         TinyCase("qwen3", decoder, tiny_configs.qwen3, 0.3, 0.4, 0.4, 2),
@@ -116,6 +118,8 @@ CASES = _cases()
 DECODER_ONLY = tuple(name for name, case in CASES.items() if case.kind == "decoder_only")
 TEXT_SEQ2SEQ = tuple(name for name, case in CASES.items() if case.kind == "text_seq2seq")
 EXPERTS = tuple(name for name, case in CASES.items() if case.config.__module__ == tiny_experts.__name__)
+SOUND = SoundPositions(window=895, stride=384)
+HEARS_SOUND = tuple(name for name, case in CASES.items() if case.config is tiny_configs.moonshine)
 ENCODER_DECODER = tuple(name for name, case in CASES.items() if case.kind != "decoder_only")
 
 
@@ -147,8 +151,12 @@ def build_assistant(*, clustered: bool = False, seed: int = 0) -> PreTrainedMode
 def source(name: str, batch: int, length: int, seed: int = 0) -> Tensor:
     """Encoder input of encoder-decoder ``name``, without padding.
 
-    Returns: ids int64[B, E]; for speech features float32[B, mel bins, mel frames] (``length`` unused).
+    Returns: ids int64[B, E]; sound float32[B, N] that gives ``length`` positions; for speech features float32[B, mel
+    bins, mel frames] (``length`` unused).
     """
+    if name in HEARS_SOUND:
+        samples = SOUND.window + (length - 1) * SOUND.stride + 37 * length % SOUND.stride
+        return torch.randn((batch, samples), generator=_generator("sound", seed))
     if CASES[name].kind == "speech_seq2seq":
         shape = (batch, tiny_configs.MEL_BINS, tiny_configs.MEL_FRAMES)
         return torch.randn(shape, generator=_generator("features", seed))

@@ -68,6 +68,11 @@ class BundleShape:
     files: tuple[FileEntry, ...] = field(default=())
     vocab: int = VOCAB
 
+    @property
+    def follows_sound(self) -> bool:
+        """Whether `encode` takes sound of any length."""
+        return self.speech is not None and self.speech.positions is not None
+
 
 def make_manifest(shape: BundleShape) -> Manifest:
     """A valid manifest of `shape`, through the reader so that every rule is held."""
@@ -83,7 +88,7 @@ def make_manifest(shape: BundleShape) -> Manifest:
     )  # fmt: skip
     limits = Limits(
         shape.max_batch, max_enc, shape.max_dec, shape.max_draft, max_step, shape.max_draft + 1,
-        SHAPE if speech else None,
+        SHAPE if speech and not shape.follows_sound else None,
     )  # fmt: skip
     caches = _caches(shape, max_step)
     cache_bytes = sum(entry.size_bytes for entry in caches)
@@ -148,6 +153,8 @@ def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int
     features: tuple[MethodEntry, ...] = ()
     if shape.kind == "speech_seq2seq":
         source = TensorEntry("input_features", "float32", (b, *(Dim(None, size, size) for size in SHAPE)))
+    if shape.speech is not None and shape.speech.positions is not None:
+        return _sound_program(shape, backend, decode, planned_bytes)
     if shape.speech is not None:
         waveform = TensorEntry("waveform", "float32", (b, Dim(None, shape.speech.samples, shape.speech.samples)))
         features = (MethodEntry("features", (waveform,), (replace(source, name="features"),)),)
@@ -161,6 +168,20 @@ def _program(shape: BundleShape, backend: str, max_step: int, planned_bytes: int
         f"model.{backend}.pte", "executorch", backend, "portable", False,
         (*features, encode, decode) if has_encoder else (decode,), planned_bytes, 4000,
     )  # fmt: skip
+
+
+def _sound_program(shape: BundleShape, backend: str, decode: MethodEntry, planned_bytes: int) -> ProgramEntry:
+    """One whose `encode` takes sound in hops."""
+    assert shape.speech is not None
+    assert shape.speech.positions is not None
+    positions, b = shape.speech.positions, Dim("b", 1, shape.max_batch)
+    hops = Dim("h", positions.least_hops, positions.hops(shape.speech.samples))
+    waveform = TensorEntry("waveform", "float32", (b, hops, Dim(None, positions.stride, positions.stride)))
+    lengths = TensorEntry("sample_lengths", "int64", (b,))
+    encode = MethodEntry("encode", (waveform, lengths), (TensorEntry("lengths", "int64", (b,)),))
+    return ProgramEntry(
+        f"model.{backend}.pte", "executorch", backend, "portable", False, (encode, decode), planned_bytes, 4000
+    )
 
 
 def make_bundle(shape: BundleShape | None = None, root: Path = Path("no-such-bundle")) -> Bundle:

@@ -30,6 +30,8 @@ PUBLISHED_PARAMETERS = {
     "whisper-small.en": 241_734_144,
     "distil-small.en": 166_132_224,
     "distil-medium.en": 394_375_168,
+    "moonshine-tiny": 27_092_736,
+    "moonshine-base": 61_513_920,
     "gpt2": 124_439_808,
     "smollm2-135m": 134_515_008,
     "smollm2-135m-instruct": 134_515_008,
@@ -54,6 +56,8 @@ SMALL_STACKS = {
     "num_decoder_layers": 2,
     "encoder_layers": 3,
     "decoder_layers": 2,
+    "encoder_num_hidden_layers": 3,
+    "decoder_num_hidden_layers": 2,
     "num_hidden_layers": 7,
     "n_layer": 2,
 }
@@ -88,6 +92,8 @@ def run_once(model: PreTrainedModel, spec: ModelSpec) -> Any:
     inputs: dict[str, torch.Tensor] = {"input_ids": tokens}
     if spec.kind == "text_seq2seq":
         inputs["decoder_input_ids"] = tokens
+    elif spec.encoder is not None and spec.encoder.sound is not None:
+        inputs = {"input_values": torch.zeros(1, 1279), "decoder_input_ids": tokens}
     elif spec.kind == "speech_seq2seq":
         assert spec.encoder is not None
         assert spec.encoder.source_shape is not None
@@ -104,6 +110,7 @@ def run_once(model: PreTrainedModel, spec: ModelSpec) -> Any:
         "bart-base",
         "opus-mt-en-de",
         "whisper-tiny.en",
+        "moonshine-tiny",
         "gpt2",
         "smollm2-135m",
         "qwen3-0.6b",
@@ -173,13 +180,13 @@ def test_t5_has_a_relative_bias_and_no_position_limit() -> None:
     spec = ModelSpec.from_config(config_of("t5-small"))
     assert spec.relative_bias == RelativeBias(buckets=32, max_distance=128)
     assert spec.max_positions is None
-    assert spec.encoder == EncoderSpec(6, 8, 64, 512, None, None, None, 32128)
+    assert spec.encoder == EncoderSpec(6, 8, 64, 512, None, None, None, None, 32128)
 
 
 def test_whisper_gives_1500_positions_for_3000_frames() -> None:
     spec = ModelSpec.from_config(config_of("whisper-tiny.en"))
     assert spec.kind == "speech_seq2seq"
-    assert spec.encoder == EncoderSpec(4, 6, 64, 384, 1500, 1500, (80, 3000), None)
+    assert spec.encoder == EncoderSpec(4, 6, 64, 384, 1500, 1500, (80, 3000), None, None)
     assert spec.max_positions == 448
 
 

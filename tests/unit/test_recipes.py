@@ -202,7 +202,7 @@ def test_no_value_of_a_geometry_is_lost_or_changed_by_the_config(name: str) -> N
     assert not config.architectures or config.architectures == geometry["architectures"]
     moved = {"rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern"}
     moved |= {"global_head_dim", "head_dim"} if "global_head_dim" in geometry else set()  # in the config of each layer
-    moved |= {"forced_bos_token_id"}  # a generation setting, see ModelSource.load_generation_config
+    moved |= {"forced_bos_token_id", "max_length"}  # generation settings, see ModelSource.load_generation_config
     moved |= {"tie_word_embeddings"} if geometry["model_type"] in ("t5", "mt5") else set()
     moved |= {"sliding_window"} if not geometry.get("use_sliding_window", True) else set()
     for key in geometry.keys() - moved:

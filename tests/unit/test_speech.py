@@ -27,7 +27,7 @@ from runtime_shims.reference.golden_features import GoldenFeatures, golden_wavef
 
 pytestmark = pytest.mark.usefixtures("programs")
 
-SOUND = Speech(sampling_rate=100, samples=400)
+SOUND = Speech(sampling_rate=100, samples=400, positions=None)
 SPEECH = BundleShape(kind="speech_seq2seq", start=(0, 3), max_batch=2, speech=SOUND)
 SILENT = replace(SPEECH, speech=None)
 

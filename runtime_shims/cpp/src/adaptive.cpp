@@ -51,8 +51,13 @@ Status begin_scratch(Session& session, int64_t rows) {
   const std::vector<int64_t> token{0};
   const std::vector<TokenRow> prompts(static_cast<size_t>(rows), TokenRow(token));
   const std::vector<float> features(static_cast<size_t>(rows * feature_count(session.limits())), 0.0F);
+  const SoundPositions* positions = sound_positions(session.manifest());
+  const std::vector<float> silence(positions == nullptr ? 0 : static_cast<size_t>(positions->window), 0.0F);
+  const std::vector<std::span<const float>> sounds(static_cast<size_t>(rows), std::span<const float>(silence));
   Source source;
-  if (!features.empty())
+  if (positions != nullptr)
+    source.sounds = sounds;
+  else if (!features.empty())
     source.features = features;
   else if (session.limits().max_enc)
     source.ids = prompts;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numbers>
 #include <numeric>
 #include <string>
@@ -12,13 +11,6 @@
 
 namespace fixed_capacity {
 namespace {
-
-// A number as %g or another format writes it, for messages.
-std::string formatted(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 double sinc(double x) { return x == 0.0 ? 1.0 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x); }
 
@@ -66,10 +58,10 @@ struct Filter {
 Status AudioCut::check() const {
   if (start < 0.0 || !std::isfinite(start))
     return refusal(ErrorCode::user_input, "--audio-start must be finite and not negative, got ",
-                   formatted("%g", start));
+                   short_number(start));
   if (seconds && (*seconds <= 0.0 || !std::isfinite(*seconds)))
     return refusal(ErrorCode::user_input, "--audio-seconds must be finite and positive, got ",
-                   formatted("%g", *seconds));
+                   short_number(*seconds));
   return {};
 }
 
@@ -83,12 +75,12 @@ Result<std::vector<float>> read_mono(const std::filesystem::path& path, const Au
   const double wanted = cut.seconds ? std::rint(std::min(*cut.seconds * rate, rest)) : rest;
   const auto to_rate = static_cast<double>(sampling_rate);
   if (std::rint(wanted / rate * to_rate) > max_seconds * to_rate)
-    return refusal(ErrorCode::user_input, path.string(), " has ", formatted("%.1f", wanted / rate),
-                   " s of sound, the encoder takes at most ", formatted("%g", max_seconds),
+    return refusal(ErrorCode::user_input, path.string(), " has ", short_number(wanted / rate, "%.1f"),
+                   " s of sound, the encoder takes at most ", short_number(max_seconds),
                    " s; cut it with --audio-start and --audio-seconds");
   if (wanted == 0.0)
     return refusal(ErrorCode::user_input, path.string(), " has no sound to transcribe: it lasts ",
-                   formatted("%g", frames / rate), " s, --audio-start is ", formatted("%g", cut.start), " s");
+                   short_number(frames / rate), " s, --audio-start is ", short_number(cut.start), " s");
   Result<std::vector<float>> samples = file->read(static_cast<int64_t>(first), static_cast<int64_t>(wanted));
   if (!samples || file->rate() == sampling_rate) return samples;
   return resample(*samples, file->rate(), sampling_rate);
@@ -119,6 +111,18 @@ Result<std::vector<float>> waveform(const std::filesystem::path& path, const Aud
   Result<std::vector<float>> samples = read_mono(path, cut, sampling_rate, max_seconds);
   if (samples) samples->resize(static_cast<size_t>(count), 0.0F);
   return samples;
+}
+
+Result<std::vector<float>> sound(const std::filesystem::path& path, const AudioCut& cut, const Speech& speech) {
+  const auto rate = static_cast<double>(speech.sampling_rate);
+  Result<std::vector<float>> samples =
+      read_mono(path, cut, speech.sampling_rate, static_cast<double>(speech.samples) / rate);
+  if (!samples) return samples;
+  samples->resize(std::min(samples->size(), static_cast<size_t>(speech.samples)));
+  const auto count = static_cast<double>(samples->size()), least = static_cast<double>(speech.positions->window);
+  if (count >= least) return samples;
+  return refusal(ErrorCode::user_input, path.string(), " has ", short_number(count / rate),
+                 " s of sound, the encoder takes at least ", short_number(least / rate), " s; give it more");
 }
 
 }  // namespace fixed_capacity

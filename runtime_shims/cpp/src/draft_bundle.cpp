@@ -28,7 +28,10 @@ std::string tokenizer_of(const Manifest& manifest) {
   return "none (no tokenizer)";
 }
 
+// What the encoder takes of sound; capacities apart.
 std::string sound_of(const Manifest& manifest) {
+  if (const SoundPositions* positions = sound_positions(manifest))
+    return words(positions->stride, " samples a position at ", manifest.speech->sampling_rate, " Hz");
   return manifest.limits.source_shape ? list_of(*manifest.limits.source_shape) : "none";
 }
 

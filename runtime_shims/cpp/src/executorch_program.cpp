@@ -48,7 +48,7 @@ class ExecutorchProgram final : public Program {
     const Manifest& manifest = bundle.manifest;
     vocab_size_ = manifest.tokens.vocab_size;
     has_encoder_ = manifest.kind != ModelKind::decoder_only;
-    has_features_ = manifest.speech.has_value();
+    has_features_ = manifest.speech && !manifest.speech->positions;
     if (manifest.assistant) hidden_size_ = manifest.assistant->hidden_size;
   }
 
@@ -173,11 +173,12 @@ Status ExecutorchProgram::encode(const EncoderInputs& inputs) {
   if (limits_.source_shape)
     for (rank = 1; rank <= limits_.source_shape->size() && rank < sizes.size(); ++rank)
       sizes[rank] = (*limits_.source_shape)[rank - 1];
+  if (inputs.hop > 0) sizes[rank++] = inputs.hop;
   const bool is_text = inputs.features.empty();
   const void* data = is_text ? static_cast<const void*>(inputs.ids.data()) : inputs.features.data();
   ExecutorchArgument source(is_text ? ScalarType::Long : ScalarType::Float, data, sizes.begin(),
                   sizes.begin() + static_cast<std::ptrdiff_t>(rank));
-  ExecutorchArgument lengths(ScalarType::Long, inputs.enc_lengths.data(), {inputs.rows});
+  ExecutorchArgument lengths(ScalarType::Long, inputs.lengths.data(), {inputs.rows});
   if (set_inputs<2>(*encode_->method, {&source, &lengths}, 2) != et::Error::Ok)
     return refusal(ErrorCode::program_failed, name_, ": encode refuses its inputs: ", take_executorch_log());
   return execute(*encode_, "encode");

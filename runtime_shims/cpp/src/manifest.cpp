@@ -41,6 +41,10 @@ Result<Manifest> read_manifest(std::string_view text, std::string_view where) {
 
 }  // namespace
 
+const SoundPositions* sound_positions(const Manifest& manifest) {
+  return manifest.speech && manifest.speech->positions ? &*manifest.speech->positions : nullptr;
+}
+
 Result<Manifest> from_json(std::string_view text, std::string_view where) {
   return guarded("reading a manifest", [&] { return read_manifest(text, where); });
 }

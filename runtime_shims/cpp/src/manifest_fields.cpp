@@ -96,8 +96,13 @@ static Fields fields_of(Limits& to) {
           field("source_shape", kSize, to.source_shape)};
 }
 
+static Fields fields_of(SoundPositions& to) {
+  return {field("window", kSize, to.window), field("stride", kSize, to.stride)};
+}
+
 static Fields fields_of(Speech& to) {
-  return {field("sampling_rate", kSize, to.sampling_rate), field("samples", kSize, to.samples)};
+  return {field("sampling_rate", kSize, to.sampling_rate), field("samples", kSize, to.samples),
+          field("positions", kObject, to.positions)};
 }
 
 static Fields fields_of(Assistant& to) { return {field("hidden_size", kSize, to.hidden_size)}; }

@@ -31,7 +31,8 @@ void check_kind(const Manifest& manifest, Report& report) {
   const Limits& limits = manifest.limits;
   const std::string_view kind = name_of(manifest.kind);
   const bool has_encoder = manifest.kind != ModelKind::decoder_only;
-  const bool has_features = manifest.kind == ModelKind::speech_seq2seq;
+  const bool is_speech = manifest.kind == ModelKind::speech_seq2seq;
+  const bool has_features = is_speech && sound_positions(manifest) == nullptr;
   const bool has_cross = std::any_of(manifest.caches.begin(), manifest.caches.end(),
                                      [](const CacheEntry& entry) { return entry.kind == CacheKind::cross; });
   const auto check = [&](const char* path, bool wanted, bool got) {
@@ -40,11 +41,19 @@ void check_kind(const Manifest& manifest, Report& report) {
   };
   check("limits.max_enc", has_encoder, limits.max_enc.has_value());
   check("limits.source_shape", has_features, limits.source_shape.has_value());
-  check("speech", has_features && manifest.speech.has_value(), manifest.speech.has_value());
+  check("speech", is_speech && manifest.speech.has_value(), manifest.speech.has_value());
   check("assistant", !has_encoder && manifest.assistant.has_value(), manifest.assistant.has_value());
   check("caches of kind cross", has_encoder, has_cross);
   if (has_encoder && manifest.tokens.start.empty())
     report.add("tokens.start: expected at least one token (kind is ", kind, "), got none");
+}
+
+// Sound of any length ends where the encoder's positions do.
+void check_sound(const Manifest& manifest, Report& report) {
+  const SoundPositions* positions = sound_positions(manifest);
+  if (positions == nullptr || !manifest.limits.max_enc) return;
+  const Natural hops = Natural(*manifest.limits.max_enc - 1) + positions->least_hops();
+  report.equal("speech.samples", manifest.speech->samples, hops * positions->stride, "hops of limits.max_enc positions");
 }
 
 void check_program(const std::string& path, const ProgramEntry& program, Report& report) {
@@ -182,6 +191,7 @@ Faults rule_faults(const Manifest& manifest) {
   Report report;
   check_limits(manifest, report);
   check_kind(manifest, report);
+  check_sound(manifest, report);
   check_caches(manifest, report);
   check_memory(manifest, report);
   check_programs(manifest, report);

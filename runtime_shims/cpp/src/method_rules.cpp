@@ -32,6 +32,12 @@ struct ExpectedMethod {
 // The encoder's input; a limit that is missing is a fault of the kind and bounds nothing here.
 ExpectedTensor expected_source(const Manifest& manifest, const ExpectedDim& rows) {
   const Limits& limits = manifest.limits;
+  if (const SoundPositions* positions = sound_positions(manifest))
+    return {"waveform",
+            "float32",
+            {rows,
+             {positions->least_hops(), positions->hops(manifest.speech->samples), "hops of speech.samples"},
+             {positions->stride, positions->stride, "speech.positions.stride"}}};
   if (manifest.kind != ModelKind::speech_seq2seq)
     return {std::nullopt, manifest.recipe.index_dtype, {rows, {1, limits.max_enc.value_or(1), "limits.max_enc"}}};
   ExpectedTensor features{std::nullopt, "float32", {rows}};
@@ -42,6 +48,8 @@ ExpectedTensor expected_source(const Manifest& manifest, const ExpectedDim& rows
 
 // The method that makes the encoder's input from a waveform; a program may do without.
 constexpr const char* kFeatures = "features";
+// What `encode` is told of each row where it takes sound of any length, in place of `enc_lengths`.
+constexpr const char* kSampleLengths = "sample_lengths";
 // The method of an assistant; it reads caches and writes none.
 constexpr const char* kDraft = "draft";
 
@@ -61,7 +69,7 @@ std::vector<ExpectedMethod> assisted(int64_t width, ExpectedMethod decode) {
 }
 
 // What the limits, the vocabulary and the kind say about the methods of an ExecuTorch program. `features` and `draft` are
-// optional: every program has them when `speech` and `assistant` are given, and none when they are null.
+// optional: every program has them when `speech` (without `positions`) and `assistant` are given, and none otherwise.
 std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   const Limits& limits = manifest.limits;
   const int64_t vocab_size = manifest.tokens.vocab_size;
@@ -82,8 +90,10 @@ std::vector<ExpectedMethod> expected_methods(const Manifest& manifest) {
   decode.inputs.push_back(lengths);
   const ExpectedTensor written{std::nullopt, index, {rows}};
   ExpectedTensor source = expected_source(manifest, rows);
-  const ExpectedMethod encode{"encode", {source, lengths}, {written}};
-  if (!manifest.speech) return {encode, decode};
+  const bool follows_sound = sound_positions(manifest) != nullptr;
+  const ExpectedTensor samples_of_rows{kSampleLengths, index, {rows}};
+  const ExpectedMethod encode{"encode", {source, follows_sound ? samples_of_rows : lengths}, {written}};
+  if (!manifest.speech || follows_sound) return {encode, decode};
   const ExpectedDim samples{manifest.speech->samples, manifest.speech->samples, "speech.samples"};
   source.name = kFeatures;
   return {{kFeatures, {{"waveform", "float32", {rows, samples}}}, {source}}, encode, decode};
@@ -168,11 +178,11 @@ std::vector<std::string> quoted_names(const std::vector<Entry>& entries) {
   return texts(entries, [](const Entry& entry) { return quoted(entry.name); });
 }
 
-// Refuses a method that `key` of the manifest, which is null, rules out.
-void check_absent(const std::string& path, const ProgramEntry& program, const char* name, const char* key,
+// Refuses a method that the manifest rules out; `reason` says how.
+void check_absent(const std::string& path, const ProgramEntry& program, const char* name, const char* reason,
                   Report& report) {
   if (std::any_of(program.methods.begin(), program.methods.end(), [&](const auto& it) { return it.name == name; }))
-    report.add(path, ".methods: there is a \"", name, "\", but ", key, " is null");
+    report.add(path, ".methods: there is a \"", name, "\", but ", reason);
 }
 
 void check_names(const std::string& path, const ProgramEntry& program, const std::vector<ExpectedMethod>& expected,
@@ -182,8 +192,10 @@ void check_names(const std::string& path, const ProgramEntry& program, const std
   for (const ExpectedMethod& wanted : expected)
     if (std::none_of(methods.begin(), methods.end(), [&](const auto& method) { return method.name == wanted.name; }))
       report.add(path, ".methods: there is no \"", wanted.name, "\"");
-  if (!manifest.speech) check_absent(path, program, kFeatures, "speech", report);
-  if (!manifest.assistant) check_absent(path, program, kDraft, "assistant", report);
+  if (!manifest.speech) check_absent(path, program, kFeatures, "speech is null", report);
+  if (!manifest.assistant) check_absent(path, program, kDraft, "assistant is null", report);
+  if (sound_positions(manifest) != nullptr)
+    check_absent(path, program, kFeatures, "speech.positions is given", report);
   for (size_t number = 0; number < methods.size(); ++number) {
     const std::string method = words(path, ".methods[", number, "]");
     report.add_all(repeated(method + ".inputs, names", quoted_names(methods[number].inputs)));

@@ -137,7 +137,7 @@ Status OnnxProgram::allocate(const Manifest& manifest, const ProgramEntry& entry
   hidden_.resize(rows * static_cast<size_t>(limits_.max_logit_rows) * static_cast<size_t>(hidden_size_));
   next_hidden_.resize(rows * static_cast<size_t>(hidden_size_));
   written_.resize(rows);
-  if (manifest.speech) features_.resize(source_sizes(limits_.max_batch).count());
+  if (manifest.speech && !manifest.speech->positions) features_.resize(source_sizes(limits_.max_batch).count());
   return {};
 }
 
@@ -172,8 +172,10 @@ Status OnnxProgram::encode(const EncoderInputs& inputs) {
   const Result<OnnxMethod*> found = method("encode");
   if (!found) return found.error();
   const bool is_text = inputs.features.empty();
-  const TensorSizes sizes = is_text ? TensorSizes{inputs.rows, inputs.width} : source_sizes(inputs.rows);
-  const OnnxArgument arguments[] = {{inputs.ids, inputs.features, sizes}, {inputs.enc_lengths, {}, {inputs.rows}}};
+  const TensorSizes sizes = inputs.hop > 0 ? TensorSizes{inputs.rows, inputs.width, inputs.hop}
+                            : is_text      ? TensorSizes{inputs.rows, inputs.width}
+                                           : source_sizes(inputs.rows);
+  const OnnxArgument arguments[] = {{inputs.ids, inputs.features, sizes}, {inputs.lengths, {}, {inputs.rows}}};
   const OnnxResult written{written_.data(), {inputs.rows}};
   return (*found)->run(arguments, {&written, 1});
 }

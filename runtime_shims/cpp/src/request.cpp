@@ -1,5 +1,6 @@
 #include "fixed_capacity/request.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fixed_capacity/words.h"
@@ -24,7 +25,33 @@ Status check_features(std::span<const float> features, int64_t rows, const Limit
   return {};
 }
 
+Status check_sounds(const Source& source, int64_t rows, const Manifest& manifest) {
+  if (source.sounds.empty())
+    return refusal(ErrorCode::user_input, "the bundle takes sound of any length, one recording per row");
+  if (Status counted = check_count(static_cast<int64_t>(source.sounds.size()), rows); !counted) return counted;
+  for (size_t row = 0; row < source.sounds.size(); ++row)
+    if (Status checked = check_sound(source.sounds[row], words("row ", row), manifest); !checked) return checked;
+  return {};
+}
+
 }  // namespace
+
+Status check_sound(std::span<const float> sound, std::string_view name, const Manifest& manifest) {
+  const Speech& speech = *manifest.speech;
+  const auto samples = static_cast<int64_t>(sound.size());
+  const auto seconds = [&](int64_t count) {
+    return short_number(static_cast<double>(count) / static_cast<double>(speech.sampling_rate));
+  };
+  if (samples < speech.positions->window)
+    return refusal(ErrorCode::user_input, name, " has ", seconds(samples), " s of sound, the encoder takes at least ",
+                   seconds(speech.positions->window), " s; give it more");
+  if (samples > speech.samples)
+    return refusal(ErrorCode::capacity_exceeded, name, " has ", seconds(samples),
+                   " s of sound, the encoder takes at most ", seconds(speech.samples),
+                   " s; cut it or export with a larger --max-enc");
+  if (std::all_of(sound.begin(), sound.end(), [](float sample) { return std::isfinite(sample); })) return {};
+  return refusal(ErrorCode::user_input, name, ": the sound holds values that are not finite; check the audio");
+}
 
 int64_t feature_count(const Limits& limits) {
   if (!limits.source_shape) return 0;
@@ -86,6 +113,9 @@ Status check_source(const Source& source, int64_t rows, const Manifest& manifest
   if (!source.is_given())
     return refusal(ErrorCode::user_input, "the bundle is ", name_of(manifest.kind),
                    ": a request needs an encoder input per prompt");
+  if (sound_positions(manifest) != nullptr) return check_sounds(source, rows, manifest);
+  if (!source.sounds.empty())
+    return refusal(ErrorCode::user_input, "the bundle takes no sound as it is: ask `features` first");
   const bool is_speech = manifest.kind == ModelKind::speech_seq2seq;
   if (is_speech != source.ids.empty())
     return refusal(ErrorCode::user_input, "the bundle is ", name_of(manifest.kind), ": it takes ",

@@ -54,7 +54,7 @@ int64_t Session::max_rollback(int64_t row) const { return cursor_.max_rollback(r
 
 Result<std::vector<float>> Session::features(std::span<const float> waveforms, int64_t rows) {
   if (Status alive = check_alive(); !alive) return alive.error();
-  if (!manifest_.speech)
+  if (!manifest_.speech || manifest_.speech->positions)
     return refusal(ErrorCode::unsupported_setting,
                    "the bundle has no method that turns sound into features; export it again with its processor");
   if (rows < 1 || rows > manifest_.limits.max_batch)
@@ -160,14 +160,20 @@ void Session::forget_request() {
 }
 
 Status Session::encode(const Source& source) {
-  const int64_t full = manifest_.limits.max_enc.value_or(0), size = feature_count(manifest_.limits);
-  const EncoderInputs inputs =
-      source.ids.empty()
-          ? buffers_.fill_features(source.features, static_cast<int64_t>(source.features.size()) / size, full)
-          : buffers_.fill_source(source.ids);
+  const SoundPositions* positions = sound_positions(manifest_);
+  const EncoderInputs inputs = positions != nullptr   ? buffers_.fill_sounds(source.sounds, *positions)
+                               : source.ids.empty() ? features_of(source)
+                                                    : buffers_.fill_source(source.ids);
   if (Status done = program_->encode(inputs); !done) return failed(done.error());
-  enc_lengths_.assign(inputs.enc_lengths.begin(), inputs.enc_lengths.end());
+  enc_lengths_.assign(inputs.lengths.begin(), inputs.lengths.end());
+  if (positions != nullptr)
+    for (int64_t& length : enc_lengths_) length = positions->count(length);
   return {};
+}
+
+EncoderInputs Session::features_of(const Source& source) {
+  const int64_t full = manifest_.limits.max_enc.value_or(0), size = feature_count(manifest_.limits);
+  return buffers_.fill_features(source.features, static_cast<int64_t>(source.features.size()) / size, full);
 }
 
 // Advances the cursors and runs one step over rows whose capacity has been checked.

@@ -67,7 +67,25 @@ EncoderInputs StepBuffers::fill_source(TokenRows ids) {
   write_ragged(ids, inputs.width, source_);
   for (size_t row = 0; row < ids.size(); ++row) enc_lengths_[row] = static_cast<int64_t>(ids[row].size());
   inputs.ids = front(source_, inputs.rows * inputs.width);
-  inputs.enc_lengths = front(enc_lengths_, inputs.rows);
+  inputs.lengths = front(enc_lengths_, inputs.rows);
+  return inputs;
+}
+
+EncoderInputs StepBuffers::fill_sounds(std::span<const std::span<const float>> sounds,
+                                       const SoundPositions& positions) {
+  EncoderInputs inputs;
+  inputs.rows = static_cast<int64_t>(sounds.size());
+  inputs.hop = positions.stride;
+  for (size_t row = 0; row < sounds.size(); ++row) {
+    enc_lengths_[row] = static_cast<int64_t>(sounds[row].size());
+    inputs.width = std::max(inputs.width, positions.hops(enc_lengths_[row]));
+  }
+  const size_t length = index_of(inputs.width * inputs.hop);
+  sounds_.assign(sounds.size() * length, 0.0F);
+  for (size_t row = 0; row < sounds.size(); ++row)
+    std::copy(sounds[row].begin(), sounds[row].end(), sounds_.begin() + static_cast<std::ptrdiff_t>(row * length));
+  inputs.features = sounds_;
+  inputs.lengths = front(enc_lengths_, inputs.rows);
   return inputs;
 }
 
@@ -76,7 +94,7 @@ EncoderInputs StepBuffers::fill_features(std::span<const float> features, int64_
   inputs.rows = rows;
   inputs.features = features;
   std::fill_n(enc_lengths_.begin(), rows, enc_length);
-  inputs.enc_lengths = front(enc_lengths_, rows);
+  inputs.lengths = front(enc_lengths_, rows);
   return inputs;
 }
 

@@ -94,8 +94,9 @@ void print(const Bundle& bundle) {
               limits.max_draft);
   std::printf("quantization %s, %s\n", manifest.quantization.c_str(), manifest.recipe.dtype.c_str());
   if (manifest.speech)
-    std::printf("sound: %" PRId64 " samples at %" PRId64 " per second\n", manifest.speech->samples,
-                manifest.speech->sampling_rate);
+    std::printf("sound: %s%" PRId64 " samples at %" PRId64 " per second\n",
+                manifest.speech->positions ? words(manifest.speech->positions->window, " to ").c_str() : "",
+                manifest.speech->samples, manifest.speech->sampling_rate);
   print_caches(manifest.caches);
   print_programs(manifest);
   if (manifest.assistant)

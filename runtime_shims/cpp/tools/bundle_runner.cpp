@@ -51,18 +51,22 @@ int64_t batch_size(const Limits& limits, const Drafting& drafting, size_t rows) 
 // One batch: its prompts and sources as the decoder takes them.
 Status run_batch(std::span<const InputRow> rows, int64_t first_row, Session& session, Decoder& decoder) {
   std::vector<TokenRow> prompts, ids;
+  std::vector<std::span<const float>> sounds;
   std::vector<float> waveforms, features;
   for (const InputRow& row : rows) {
     prompts.push_back(row.prompt);
     if (!row.source.empty()) ids.push_back(row.source);
-    waveforms.insert(waveforms.end(), row.waveform.begin(), row.waveform.end());
+    if (sound_positions(session.manifest()) != nullptr)
+      sounds.emplace_back(row.waveform);
+    else
+      waveforms.insert(waveforms.end(), row.waveform.begin(), row.waveform.end());
   }
   if (!waveforms.empty()) {
     Result<std::vector<float>> made = session.features(waveforms, static_cast<int64_t>(rows.size()));
     if (!made) return made.error();
     features = std::move(made).value();
   }
-  return decoder.generate(prompts, {ids, features}, {}, first_row);
+  return decoder.generate(prompts, {ids, features, sounds}, {}, first_row);
 }
 
 Answer answer_of(const DecodingRow& row, const InputRow& input, int64_t number, const Pieces* pieces,

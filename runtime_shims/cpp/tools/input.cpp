@@ -58,8 +58,10 @@ Result<std::vector<InputRow>> audio_rows(const Manifest& manifest, const RunnerO
                    "the bundle has no method that turns sound into features; export it again with its processor");
   std::vector<InputRow> rows;
   for (const std::filesystem::path& path : options.audio) {
-    Result<std::vector<float>> samples =
-        waveform(path, options.cut, manifest.speech->sampling_rate, manifest.speech->samples);
+    const Speech& speech = *manifest.speech;
+    Result<std::vector<float>> samples = speech.positions
+                                             ? sound(path, options.cut, speech)
+                                             : waveform(path, options.cut, speech.sampling_rate, speech.samples);
     if (!samples) return samples.error();
     rows.push_back({path.string(), manifest.tokens.start, {}, std::move(samples).value()});
   }

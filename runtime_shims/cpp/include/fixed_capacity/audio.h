@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "fixed_capacity/manifest.h"
 #include "fixed_capacity/result.h"
 
 namespace fixed_capacity {
@@ -35,5 +36,9 @@ std::vector<float> resample(std::span<const float> samples, int64_t from_rate, i
 // than half a sample too much is left out.
 Result<std::vector<float>> waveform(const std::filesystem::path& path, const AudioCut& cut, int64_t sampling_rate,
                                     int64_t count);
+
+// One row for an encoder that takes any length: a cut of at most `speech.samples` samples, as long as it is. Refuses
+// what is too short to be heard.
+Result<std::vector<float>> sound(const std::filesystem::path& path, const AudioCut& cut, const Speech& speech);
 
 }  // namespace fixed_capacity

@@ -13,6 +13,7 @@
 #include "fixed_capacity/cache_geometry.h"
 #include "fixed_capacity/faults.h"
 #include "fixed_capacity/result.h"
+#include "fixed_capacity/sound_positions.h"
 
 namespace fixed_capacity {
 
@@ -59,7 +60,7 @@ struct ResolvedRecipe {
 // Upper bounds of one call and of one sequence; anything up to them is served.
 //
 // `max_step` is max(prefill_chunk, max_draft + 1), `max_logit_rows` is max_draft + 1. `source_shape` is the shape of
-// one row of speech features (80, 3000) and null for text.
+// one row of speech features (80, 3000) and null for text and for sound that is taken as it is.
 struct Limits {
   int64_t max_batch = 0;
   std::optional<int64_t> max_enc;
@@ -67,12 +68,14 @@ struct Limits {
   std::optional<std::vector<int64_t>> source_shape;
 };
 
-// The sound that method `features` takes: one channel, `sampling_rate` values per second, `samples` values per row.
+// The sound that programs take: one channel, `sampling_rate` values per second, at most `samples` values per row.
 //
-// Sound that is shorter is followed by zeros. Null where the programs have no such method: for text, and for speech whose
-// front end cannot be one.
+// Without `positions` method `features` takes exactly `samples` values, zeros behind what is shorter. With them there is no
+// such method: `encode` takes the sound itself, of any length, in hops, and how many samples each row has. Null where the
+// programs take no sound: for text, and for speech whose front end cannot be a method.
 struct Speech {
   int64_t sampling_rate = 0, samples = 0;
+  std::optional<SoundPositions> positions = {};
 };
 
 // A model that drafts tokens over the caches of this one (`draft`), from hidden states of `hidden_size` values.
@@ -181,6 +184,9 @@ struct Manifest {
   std::vector<PackageVersion> packages;
   std::vector<FileEntry> files;
 };
+
+// What the sound of a manifest becomes whose encoder takes any length of it; null for any other.
+const SoundPositions* sound_positions(const Manifest& manifest);
 
 // The manifest in a JSON text. `where` names its origin in messages. Refuses
 //     format_too_new    what a newer version wrote; nothing else is looked at

@@ -26,12 +26,12 @@ struct StepInputs {
   [[nodiscard]] Status check_limits(const Limits& limits) const;
 };
 
-// The encoder's input: token ids [B, E] padded with 0, or features [B, *source_shape].
+// The encoder's input: token ids [B, E] padded with 0, features [B, *source_shape], or sound in hops [B, h, S].
 struct EncoderInputs {
-  int64_t rows = 0, width = 0;  // B, E of token ids
+  int64_t rows = 0, width = 0, hop = 0;  // B; E of token ids or h of sound; S, 0 of what is no sound
   std::span<const int64_t> ids;
   std::span<const float> features;
-  std::span<const int64_t> enc_lengths;  // [B] encoder output positions
+  std::span<const int64_t> lengths;  // [B] encoder output positions; of sound, samples
 };
 
 // Logits [B, R, V] in the program's own memory, valid until its next call.
@@ -65,7 +65,7 @@ class Program {
   virtual ~Program() = default;
 
   // Features [B, *source_shape] of waveforms [B, N], in the program's own memory and valid until its next call. Only where
-  // the manifest says what sound the programs take.
+  // the manifest's `speech` has no `positions`.
   [[nodiscard]] virtual Result<std::span<const float>> features(std::span<const float> waveforms, int64_t rows) = 0;
   // Fills the cross caches of rows 0..B-1.
   [[nodiscard]] virtual Status encode(const EncoderInputs& inputs) = 0;

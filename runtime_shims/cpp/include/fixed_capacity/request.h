@@ -14,12 +14,14 @@
 
 namespace fixed_capacity {
 
-// An encoder's input: source token ids per row, or features [B, *source_shape]; neither for decoder-only bundles.
+// An encoder's input: source token ids per row, features [B, *source_shape], or the sound of each row; none for
+// decoder-only bundles.
 struct Source {
   TokenRows ids;
   std::span<const float> features;
+  std::span<const std::span<const float>> sounds = {};
 
-  bool is_given() const { return !ids.empty() || !features.empty(); }
+  bool is_given() const { return !ids.empty() || !features.empty() || !sounds.empty(); }
 };
 
 // Refuses ids outside the vocabulary. `where` names the row in messages.
@@ -30,6 +32,10 @@ struct Source {
 
 // Refuses source ids that are none, more than the encoder holds, or unknown.
 [[nodiscard]] Status check_source_ids(TokenRow ids, std::string_view name, const Manifest& manifest);
+
+// Refuses sound that is too short to be heard, or longer than what fits; `name` names its row in messages. For manifests
+// with `sound_positions`.
+[[nodiscard]] Status check_sound(std::span<const float> sound, std::string_view name, const Manifest& manifest);
 
 // Refuses too many prompts, and prompts that are empty, too long or hold unknown ids.
 [[nodiscard]] Status check_prompts(TokenRows prompts, const Manifest& manifest);

@@ -97,6 +97,7 @@ class Session {
   Logits last_logits() const;
   void forget_request();
   Status encode(const Source& source);
+  EncoderInputs features_of(const Source& source);
   Result<Logits> decode(TokenRows tokens, bool every_token);
   Status keep_hidden(const StepInputs& inputs);
   Status check_draft(std::span<const std::optional<int64_t>> tokens, std::span<const float> hidden) const;

@@ -30,10 +30,13 @@ class StepBuffers {
 
   // Ragged source ids as [B, E], E the longest row, padded with 0; their lengths are [B].
   EncoderInputs fill_source(TokenRows ids);
+  // Rows of sound as [B, h, S], h the longest row's hops, zeros behind the others; memory grows to the longest request.
+  EncoderInputs fill_sounds(std::span<const std::span<const float>> sounds, const SoundPositions& positions);
   EncoderInputs fill_features(std::span<const float> features, int64_t rows, int64_t enc_length);
 
  private:
   std::vector<int64_t> tokens_, positions_, step_lengths_, logit_rows_, enc_lengths_, source_;
+  std::vector<float> sounds_;
 };
 
 }  // namespace fixed_capacity

@@ -12,6 +12,9 @@ namespace fixed_capacity {
 // The digits that tell a number apart from its neighbours, and where its point stands, as Python's `repr` writes it.
 std::string number_text(double value);
 
+// A number as `%g` writes it, six digits at most, or as another format does.
+std::string short_number(double value, const char* format = "%g");
+
 template <typename Part>
 void append(std::string& text, const Part& part) {
   if constexpr (std::is_floating_point_v<Part>)

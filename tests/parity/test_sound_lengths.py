@@ -1,0 +1,126 @@
+"""Sound of any length equals stock transformers, each row as if it were alone and unpadded, whatever lies beside it.
+
+Stock transformers is the reference row by row: its own padded batches normalise a row over its padding too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exporter.bundle.golden import make_golden
+from exporter.bundle.tolerances import TOLERANCES
+from exporter.cache.attention_binding import StepContext
+from exporter.models.sound_frames import NormOfRow
+from exporter.verify.parity import ModuleProgram
+from runtime_shims.contract.bundle_reader import Bundle
+from runtime_shims.reference.replay import golden_lengths, replay
+from runtime_shims.reference.session import Session
+from tests.parity.programs import MOONSHINE, MOONSHINE_ONNX, Lowered, on
+from tests.parity.schedules import Request, compare, start, wander
+from tests.parity.support import WRONG, Capacity, Planned, StockModel
+from tests.support.tiny_models import HEARS_SOUND, SOUND, build
+
+CASE = "moonshine"
+CAPACITY = Capacity(max_batch=4, max_enc=24, max_dec=60)
+MOST = SOUND.most_samples(24)
+
+
+def noise(samples: int, seed: int = 0) -> Tensor:
+    """Sound float32 [N] of falling loudness, so that its end weighs less than its beginning."""
+    generator = torch.Generator().manual_seed(1000 * seed + samples)
+    return torch.randn(samples, generator=generator) * torch.linspace(0.4, 0.05, samples)
+
+
+def request_of(lengths: Sequence[int]) -> Request:
+    texts = tuple((1, *((7 * row + 3 * place) % 50 + 5 for place in range(10))) for row in range(len(lengths)))
+    return Request(texts, tuple(noise(samples, row) for row, samples in enumerate(lengths)))
+
+
+def check(session: Session, stock: StockModel, lengths: Sequence[int], backend: str = "eager") -> None:
+    """A ragged batch of sound, fed in ragged steps."""
+    request = request_of(lengths)
+    answers = [*start(session, request, [1 + row for row in range(len(lengths))]), *wander(session, request, seed=1)]
+    found = compare(answers, request.expected(stock), backend)
+    assert found.passed, (lengths, found)
+
+
+@pytest.mark.parametrize("attention", ["fused", "portable", "onnx"])
+def test_rows_of_any_length_equal_the_row_alone(attention: str) -> None:
+    """At both ends of a position, at both ends of a frame, the shortest, the longest, and lengths at random."""
+    planned, stock = Planned.of(CASE, attention, CAPACITY), StockModel(CASE)
+    session, chance = planned.session(planned.methods), random.Random(4)
+    check(session, stock, [895, MOST, 1278, 1279])
+    check(session, stock, [MOST])
+    check(session, stock, [958, 959, 384 * 7, 384 * 7 + 1])
+    for rows in (2, 3, 4):
+        check(session, stock, [chance.randint(895, MOST) for _ in range(rows)])
+
+
+def test_stock_transformers_hears_the_padding_of_a_batch() -> None:
+    """What makes the row alone the reference: the same row, masked, beside a longer one."""
+    model, row = build(CASE), noise(2000)
+    padded, mask = torch.zeros(1, MOST), torch.zeros(1, MOST, dtype=torch.int64)
+    padded[0, :2000], mask[0, :2000] = row, 1
+    tokens = torch.tensor([[1, 7, 9]])
+    alone = model(input_values=row[None], decoder_input_ids=tokens).logits
+    beside = model(input_values=padded, attention_mask=mask, decoder_input_ids=tokens).logits
+    assert float((alone - beside).abs().max()) > WRONG
+
+
+def test_a_norm_over_a_row_leaves_its_padding_out() -> None:
+    torch.manual_seed(0)
+    norm, convolution, step = nn.GroupNorm(1, 6), nn.Conv1d(1, 6, 127, 64), StepContext()
+    norm.requires_grad_(False)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    frames = torch.randn(2, 40, 6).tanh() + 3
+    step.begin(sample_lengths=torch.tensor([127 + 64 * 11, 127 + 64 * 39 + 63]))
+    found = NormOfRow(norm, convolution, step)(frames)
+    for row, count in ((0, 12), (1, 40)):
+        alone = norm(frames[row : row + 1, :count].transpose(1, 2)).transpose(1, 2)
+        assert torch.allclose(found[row, :count], alone[0], atol=1e-5)
+    over_all = norm(frames.transpose(1, 2)).transpose(1, 2)
+    assert float((found[0, :12] - over_all[0, :12]).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("more", [400, 64], ids=["a position", "a frame"])
+def test_a_row_that_hears_more_than_it_has_differs(more: int) -> None:
+    """The control: the same program, told of samples that are padding."""
+    planned, stock = Planned.of(CASE, "portable", CAPACITY), StockModel(CASE)
+    request = request_of([1300, MOST])
+
+    class Deaf(ModuleProgram):
+        def encode(self, source: Tensor, lengths: Tensor) -> None:
+            super().encode(source, lengths + torch.tensor([more, 0]))
+
+    session = Session(Bundle(Path("."), planned.manifest()), Deaf(planned.methods))
+    answers = list(start(session, request, [1, 1]))
+    assert not compare(answers[:1], request.expected(stock)).passed
+
+
+def test_golden_requests_hold_sound_of_several_lengths_and_are_repeated() -> None:
+    planned = Planned.of(CASE, "portable", CAPACITY)
+    assert planned.plan.speech is not None
+    assert golden_lengths(4, planned.plan.speech, SOUND) == [MOST, 895, (MOST + 895) // 2, (MOST + 2 * 895) // 3]
+    golden = make_golden(build(CASE), planned.plan, planned.rules.tokens)
+    result = replay(planned.session(planned.methods), golden)
+    assert result.tokens_passed
+    assert result.logits_difference < TOLERANCES["float32", "eager"].absolute(10.0)
+    assert result.tokens == 32
+
+
+@on(MOONSHINE, MOONSHINE_ONNX)
+def test_one_program_hears_any_length_in_any_batch(lowered: Lowered) -> None:
+    assert lowered.program_case.case in HEARS_SOUND
+    most, chance = SOUND.most_samples(60), random.Random(9)
+    for lengths in ([895], [most, 895, 5000], [most], [1279, 1278], [959, most - 1, most - 384], [895, 896, 1022]):
+        check(lowered.session, lowered.stock, lengths, lowered.program_case.backend)
+    for rows in (3, 1, 2):
+        lengths = [chance.randint(895, most) for _ in range(rows)]
+        check(lowered.session, lowered.stock, lengths, lowered.program_case.backend)
