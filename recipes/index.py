@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.spec.deployment import Deployment
-from recipes import decoder_only, gemma, speech_seq2seq, text_seq2seq
+from recipes import decoder_only, gemma, moonshine, speech_seq2seq, text_seq2seq
 
 RECIPES: dict[str, Callable[[], Deployment]] = {
     "t5-small": text_seq2seq.t5_small,
@@ -23,6 +23,8 @@ RECIPES: dict[str, Callable[[], Deployment]] = {
     "whisper-small.en": speech_seq2seq.whisper_small_en,
     "distil-small.en": speech_seq2seq.distil_small_en,
     "distil-medium.en": speech_seq2seq.distil_medium_en,
+    "moonshine-tiny": moonshine.moonshine_tiny,
+    "moonshine-base": moonshine.moonshine_base,
     "smollm2-135m": decoder_only.smollm2_135m,
     "smollm2-135m-instruct": decoder_only.smollm2_135m_instruct,
     "smollm2-360m": decoder_only.smollm2_360m,
