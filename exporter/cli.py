@@ -6,7 +6,7 @@ Options only: what they mean is decided by `Recipe`, what they cost by `Capacity
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,13 +54,17 @@ with --random-weights: its published geometry with seeded weights. Local models 
 """
 
 
-def make_app() -> typer.Typer:
-    """The application: one command."""
+Check = Callable[[Recipe], None]
+"""Looks at a recipe before anything is planned; refuses it by raising SpecError."""
+
+
+def make_app(check: Check | None = None) -> typer.Typer:
+    """The application: one command. `check` is asked first, for command lines that have more to ask."""
     app = typer.Typer(
         name=NAME,
         add_completion=False,
         rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "obj": check},
     )
     app.command(help=HELP)(export_model)
     return app
@@ -72,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def export_model(
+    context: typer.Context,
     model: options.ModelArgument = None,
     recipe: options.RecipeOption = None,
     random_weights: options.RandomWeightsOption = False,
@@ -127,6 +132,8 @@ def export_model(
     max_memory_bytes = None if max_memory is None else parse_bytes(max_memory)
     if not debug:
         quiet_libraries()
+    if context.obj is not None:
+        context.obj(chosen)
     if plan_only:
         from exporter.planned import plan_export
 
