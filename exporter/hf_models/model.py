@@ -97,10 +97,9 @@ class FixedCapacityModel(GenerationMixin):
         for value in (*args, *kwargs.values()):
             if isinstance(value, torch.dtype) and value != self.dtype:
                 raise UnsupportedSetting(f"{value}: a program has its types; export another with --dtype")
-            if isinstance(value, str | int | torch.device) and not isinstance(value, bool):
-                device = torch.device(value)
-                if device.type != "cpu":
-                    raise UnsupportedSetting(f"{device}: bundles run on the CPU here; give device='cpu'")
+            is_number = isinstance(value, int) and not isinstance(value, bool)  # of an accelerator
+            if is_number or (isinstance(value, str | torch.device) and torch.device(value).type != "cpu"):
+                raise UnsupportedSetting(f"{value}: bundles run on the CPU here; give device='cpu'")
         return self
 
     def eval(self) -> FixedCapacityModel:
