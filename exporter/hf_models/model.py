@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, PretrainedConfig
+from transformers import GenerationConfig, LogitsProcessorList, PretrainedConfig
 from transformers.generation.configuration_utils import GenerationMode
 from transformers.generation.utils import GenerationMixin
 
 from exporter.hf_models.drafts import DraftsThatFit
 from exporter.hf_models.opening import OpenBundle, open_bundle
+from exporter.hf_models.processors import quick
 from exporter.hf_models.refusals import check_generate
 from exporter.hf_models.request_cache import RequestCache, SharedSession
 from exporter.hf_models.row_ends import RowEnds
@@ -180,6 +181,9 @@ class FixedCapacityModel(GenerationMixin):
         generation_config._is_cut = generation_config.max_length > most
         generation_config._request = cache
         generation_config.max_length = min(generation_config.max_length, most)
+
+    def _get_logits_processor(self, *args: Any, **kwargs: Any) -> LogitsProcessorList:
+        return quick(super()._get_logits_processor(*args, **kwargs))
 
     def _get_candidate_generator(self, generation_config: GenerationConfig, *args: Any, **kwargs: Any) -> DraftsThatFit:
         found = super()._get_candidate_generator(generation_config, *args, **kwargs)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoFeatureExtractor, AutomaticSpeechRecognitionPipeline, AutoTokenizer, Pipeline
@@ -13,6 +15,7 @@ from exporter.hf_models.encoder_decoder import FixedCapacityModelForSeq2SeqLM
 from exporter.hf_models.model import FixedCapacityModel
 from exporter.hf_models.speech import FixedCapacityModelForSpeechSeq2Seq
 from exporter.spec.faults import SpecError
+from runtime_shims.reference.audio import AudioCut, read_mono
 from runtime_shims.reference.text import TOKENIZER_DIRECTORY, has_tokenizer
 
 TEXT_TO_TEXT = {
@@ -33,6 +36,17 @@ class TextGenerationPipeline(StockTextGeneration):
 
     def check_model_type(self, supported_models: Any) -> None:
         """Any model that generates will do."""
+
+
+class SpeechPipeline(AutomaticSpeechRecognitionPipeline):
+    """That of transformers, which needs ffmpeg for files; here they are read as `run-model generate` reads them."""
+
+    def preprocess(self, inputs: Any, *args: Any, **options: Any) -> Iterator[Any]:
+        """Features of sound: a file of any sampling rate, or what transformers takes."""
+        if isinstance(inputs, str | os.PathLike) and Path(inputs).is_file():
+            rate = self.feature_extractor.sampling_rate
+            inputs = {"raw": read_mono(Path(inputs), AudioCut(0.0, None), rate), "sampling_rate": rate}
+        yield from super().preprocess(inputs, *args, **options)
 
 
 class Text2TextPipeline(Pipeline):
@@ -75,7 +89,7 @@ class Text2TextPipeline(Pipeline):
 
 TASKS: dict[str, tuple[type[FixedCapacityModel], type[Pipeline]]] = {
     "text-generation": (FixedCapacityModelForCausalLM, TextGenerationPipeline),
-    SPEECH: (FixedCapacityModelForSpeechSeq2Seq, AutomaticSpeechRecognitionPipeline),
+    SPEECH: (FixedCapacityModelForSpeechSeq2Seq, SpeechPipeline),
     **dict.fromkeys(TEXT_TO_TEXT, (FixedCapacityModelForSeq2SeqLM, Text2TextPipeline)),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from exporter.hf import FixedCapacityModelForSeq2SeqLM, pipeline
 from exporter.hf_models.pipelines import Text2TextPipeline
 from tests.support.small_t5 import LONGEST, SMALL_T5, load, strings
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines.py"
 TEXTS = strings(11, seed=3)
 LIMITS = {"max_batch": 4, "max_enc": LONGEST + 3, "max_dec": LONGEST + 8, "max_draft": 2, "prefill_chunk": 2}
 
@@ -89,3 +92,14 @@ def test_a_text_that_is_too_long_is_refused_or_cut_where_that_is_asked_for(
 def test_transformers_has_no_text_to_text_pipelines_any_more(model: FixedCapacityModelForSeq2SeqLM) -> None:
     with pytest.raises(KeyError, match="translation has been removed from transformers"):
         stock_pipeline("translation", model=model)
+
+
+def test_the_example_prints_an_answer_for_each_text(
+    model: FixedCapacityModelForSeq2SeqLM, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pipelines.py", "translation", str(model.bundle.root), "abc", "1234567", "x"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert capsys.readouterr().out == "cba\n7654321\nx\n"
+    monkeypatch.setattr(sys, "argv", ["pipelines.py", "translation"])
+    with pytest.raises(SystemExit, match=r"usage: pipelines\.py TASK BUNDLE"):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")

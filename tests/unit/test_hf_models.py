@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import ModelCard, constants
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LogitsProcessorList, TopKLogitsWarper
 from transformers import pipeline as stock_pipeline
+from transformers.generation.logits_process import SuppressTokensAtBeginLogitsProcessor, SuppressTokensLogitsProcessor
 
 from exporter.bundle.model_configs import greedy_settings
 from exporter.hf import FixedCapacityModelForCausalLM, pipeline
 from exporter.hf_models.model_card import model_card
+from exporter.hf_models.processors import quick
 from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.bundle_reader import read_bundle
 from runtime_shims.contract.errors import UserInputError
@@ -131,3 +133,20 @@ def test_what_the_hub_refuses_is_one_line(model: FixedCapacityModelForCausalLM, 
     assert "\n" not in str(refused.value)
     with pytest.raises(UserInputError, match="push_to_hub has no shards; there are commit_message"):
         model.push_to_hub("somebody/tiny", shards=3)
+
+
+def test_quick_suppression_is_that_of_transformers() -> None:
+    banned = [3, 4, 40]
+    stock = LogitsProcessorList(
+        [
+            SuppressTokensLogitsProcessor(banned),  # one of them is no word
+            SuppressTokensAtBeginLogitsProcessor([5], begin_index=2),
+            TopKLogitsWarper(4),
+        ]
+    )
+    scores = torch.randn(2, 12, generator=torch.Generator().manual_seed(0))
+    for length in (1, 2, 3):
+        given = torch.zeros(2, length, dtype=torch.int64)
+        assert torch.equal(quick(stock)(given, scores.clone()), stock(given, scores.clone()))
+    assert bool(torch.isinf(quick(stock[:2])(torch.zeros(2, 2), scores)[:, [3, 4, 5]]).all())
+    assert quick(stock)[2] is stock[2]
