@@ -6,6 +6,8 @@ Shape legend: B rows, T tokens of a call, E encoder positions, K tokens with log
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,9 +60,9 @@ class FixedCapacityModel(GenerationMixin):
 
         Args:
             model: directory or Hub id of a bundle; with `export=True` what export-model takes.
-            options: `backend` and `threads` of the program that runs; `revision`, `token`, `cache_dir` and
-                `local_files_only` for the Hub; `export`, and with it the options of export-model by the names of
-                `Recipe` (`max_batch=8`), and `output`, where to keep the bundle.
+            options: `backend` and `threads` of the program that runs, and `check_hashes` (default: True) of its files;
+                `revision`, `token`, `cache_dir` and `local_files_only` for the Hub; `export`, and with it the options
+                of export-model by the names of `Recipe` (`max_batch=8`), and `output`, where to keep the bundle.
 
         Raises:
             UserInputError: an option that does not exist, or a bundle of another kind.
@@ -122,7 +124,8 @@ class FixedCapacityModel(GenerationMixin):
         arguments = {**given, **kwargs}
         config, _ = self._prepare_generation_config(**{"generation_config": None, **_settings(arguments)})
         check_generate(config, arguments, self._shared)
-        return super().generate(*args, **kwargs)
+        with one_torch_thread():
+            return super().generate(*args, **kwargs)
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
         """Copy the bundle to a directory, with a model card; with `push_to_hub` upload it too.
@@ -192,6 +195,17 @@ class FixedCapacityModel(GenerationMixin):
     def _get_stopping_criteria(self, generation_config: GenerationConfig, *args: Any, **kwargs: Any) -> RowEnds:
         criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
         return RowEnds(criteria, generation_config._request, generation_config._is_cut)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Cores are the program's: PyTorch's threads, once woken by a sum over the vocabulary, wait busily for more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _settings(arguments: dict[str, Any]) -> dict[str, Any]:

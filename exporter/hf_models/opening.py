@@ -28,7 +28,7 @@ CLASSES: dict[ModelKind, str] = {
     "text_seq2seq": "FixedCapacityModelForSeq2SeqLM",
     "speech_seq2seq": "FixedCapacityModelForSpeechSeq2Seq",
 }
-RUN = ("backend", "threads")
+RUN = ("threads", "backend", "check_hashes")
 HUB = ("revision", "token", "cache_dir", "local_files_only")
 RECIPE = tuple(field.name for field in fields(Recipe) if field.name != "model")
 EXPORT = (*RECIPE, "greedy", "max_memory", "verify", "output")
@@ -68,16 +68,16 @@ def open_bundle(model: str | os.PathLike[str], kind: ModelKind, options: Mapping
     else:
         path = Path(model) if Path(model).exists() else _download(str(model), given)
         _require_bundle(path)
-    bundle = read_bundle(path)
+    bundle = read_bundle(path, check_hashes=not is_export and given.get("check_hashes", True))
     if bundle.manifest.kind != kind:
         raise LoadError(str(model), [f"it is a {bundle.manifest.kind} bundle; use {CLASSES[bundle.manifest.kind]}"])
     config, generation_config = _configs(bundle)
-    session = open_session(bundle, given.get("backend") if not is_export else None, given.get("threads"))
+    session = open_session(bundle, given.get("backend"), given.get("threads"))
     return OpenBundle(str(model), bundle, session, config, generation_config, temporary)
 
 
 def _check_options(given: Mapping[str, Any], is_export: bool) -> None:
-    known = (*RUN[1:], *EXPORT) if is_export else (*RUN, *HUB)
+    known = ("threads", *EXPORT) if is_export else (*RUN, *HUB)
     unknown = [name for name in given if name not in known]
     advice = "" if is_export else "; those of an export need export=True"
     faults = [f"{', '.join(unknown)} is no option here; there are {', '.join(known)}{advice}"] if unknown else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from huggingface_hub import ModelCard, constants
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LogitsProcessorList, TopKLogitsWarper
 from transformers import pipeline as stock_pipeline
 from transformers.generation.logits_process import SuppressTokensAtBeginLogitsProcessor, SuppressTokensLogitsProcessor
+from transformers.generation.streamers import BaseStreamer
 
 from exporter.bundle.model_configs import greedy_settings
 from exporter.hf import FixedCapacityModelForCausalLM, pipeline
@@ -18,7 +20,7 @@ from exporter.hf_models.model_card import model_card
 from exporter.hf_models.processors import quick
 from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.bundle_reader import read_bundle
-from runtime_shims.contract.errors import UserInputError
+from runtime_shims.contract.errors import BundleCorrupt, UserInputError
 from tests.support.hub_server import COMMIT, Hub, hub_server
 
 PROMPT = torch.tensor([[5, 6, 7]])
@@ -150,3 +152,37 @@ def test_quick_suppression_is_that_of_transformers() -> None:
         assert torch.equal(quick(stock)(given, scores.clone()), stock(given, scores.clone()))
     assert bool(torch.isinf(quick(stock[:2])(torch.zeros(2, 2), scores)[:, [3, 4, 5]]).all())
     assert quick(stock)[2] is stock[2]
+
+
+class Threads(BaseStreamer):
+    """How many threads PyTorch has while tokens come."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def put(self, value: torch.Tensor) -> None:
+        self.seen.add(torch.get_num_threads())
+
+    def end(self) -> None:
+        """Nothing is left to say."""
+
+
+def test_pytorch_leaves_the_cores_to_the_program_and_takes_them_back(model: FixedCapacityModelForCausalLM) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        threads = Threads()
+        model.generate(PROMPT, max_new_tokens=2, streamer=threads)
+        assert (threads.seen, torch.get_num_threads()) == ({1}, 3)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_damaged_bundle_is_refused_unless_its_hashes_are_not_looked_at(llama_bundle: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(llama_bundle, tmp_path / "damaged.bundle")
+    text = (copy / "golden.json").read_text("utf-8")
+    (copy / "golden.json").write_text(text.replace("1", "2", 1), encoding="utf-8")
+    with pytest.raises(BundleCorrupt, match=r"golden\.json has changed"):
+        FixedCapacityModelForCausalLM.from_pretrained(copy)
+    unchecked = FixedCapacityModelForCausalLM.from_pretrained(copy, check_hashes=False)
+    assert unchecked.generate(PROMPT, max_new_tokens=1).shape == (1, 4)

@@ -116,7 +116,7 @@ def test_the_cpu_and_float32_are_where_it_is(model: FixedCapacityModelForCausalL
 
 def test_options_that_do_not_exist_are_refused_with_those_that_do(llama_bundle: Path) -> None:
     load = FixedCapacityModelForCausalLM.from_pretrained
-    with pytest.raises(UserInputError, match=r"max_batch, device_map is no option here; there are backend.*export="):
+    with pytest.raises(UserInputError, match=r"max_batch, device_map is no option here; there are threads.*export="):
         load(llama_bundle, max_batch=3, device_map="auto")
     with pytest.raises(UserInputError, match="frob is no option here; there are threads, max_batch"):
         load(llama_bundle, export=True, frob=3)
