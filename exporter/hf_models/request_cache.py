@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from runtime_shims.contract.errors import UnsupportedSetting
-from runtime_shims.reference.request import SourceInput
+from runtime_shims.contract.errors import CapacityExceeded, UnsupportedSetting, UserInputError
+from runtime_shims.reference.request import SourceInput, check_prompts
 from runtime_shims.reference.session import Session
 
 Rows = list[list[int]]
@@ -82,8 +82,9 @@ class RequestCache:
         """
         count = -max_length if max_length <= 0 else max(self._columns - max_length, 0)
         live = [row for row in range(len(self._rows)) if row not in self._finished]
-        for row in live:
-            self._shared.session.rollback(row, count)
+        if self._is_held:
+            for row in live:
+                self._shared.session.rollback(row, count)
         for row in live:
             del self._rows[row][len(self._rows[row]) - count :]
         self._columns -= count
@@ -105,23 +106,38 @@ class RequestCache:
         """
         added = real_tokens(tokens_BT, mask_BT)
         added = [[] if row in self._finished else tokens for row, tokens in enumerate(added)]
+        self._check(added)
         vocabulary = self._shared.session.manifest.tokens.vocab_size
         logits_BKV = torch.zeros(len(added), keep, vocabulary)
         if not self._rows:
             heads = [tokens[: max(len(tokens) - keep + 1, 1)] for tokens in added]
             self._begin(heads)
             self._put(self._shared.session.prefill()[:, None], added, heads, logits_BKV)
-            self._rows = [[] for _ in added]
         else:
             self._return()
             heads = [tokens[: max(len(tokens) - keep, 0)] for tokens in added]
             if any(heads):
                 self._shared.session.feed(heads)
         self._write_wide(added, heads, logits_BKV)
-        for row, tokens in enumerate(added):
-            self._rows[row].extend(tokens)
+        held = self._rows or [[] for _ in added]
+        self._rows = [before + tokens for before, tokens in zip(held, added, strict=True)]
         self._columns += tokens_BT.shape[1]
         return logits_BKV
+
+    def _check(self, added: Rows) -> None:
+        """Everything that a session checks call by call, for all calls of this write."""
+        if not self._rows:
+            check_prompts(added, self._shared.session.manifest)
+            return
+        if len(added) != len(self._rows):
+            raise UserInputError(f"{len(added)} rows of tokens for a request of {len(self._rows)} rows")
+        most = self._shared.session.limits.max_dec
+        for row, (held, tokens) in enumerate(zip(self._rows, added, strict=True)):
+            if len(held) + len(tokens) > most:
+                raise CapacityExceeded(
+                    f"row {row} holds {len(held)} tokens and cannot take {len(tokens)} more: the capacity is {most}; "
+                    f"export with a larger --max-dec"
+                )
 
     def _write_wide(self, added: Rows, heads: Rows, logits_BKV: Tensor) -> None:
         """Write what is behind the heads, in steps that give logits for every token."""
@@ -148,10 +164,14 @@ class RequestCache:
 
     def _return(self) -> None:
         """Run the request again if another one, or an interrupt, has ended it."""
-        session = self._shared.session
-        if self._shared.holder is not self or not session.rows:
+        if not self._is_held:
             self._begin(self._rows)
-            session.prefill()
+            self._shared.session.prefill()
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the session's caches hold this request."""
+        return self._shared.holder is self and self._shared.session.rows > 0
 
     def _begin(self, rows: Sequence[Sequence[int]]) -> None:
         self._shared.session.begin(rows, self._source)

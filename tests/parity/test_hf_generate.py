@@ -23,7 +23,7 @@ from transformers.generation.streamers import BaseStreamer
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.hf_models.model import FixedCapacityModel
 from exporter.hf_models.refusals import GenerateError
-from runtime_shims.contract.errors import CapacityExceeded
+from runtime_shims.contract.errors import CapacityExceeded, UserInputError
 from tests.parity.bundle_models import as_model
 from tests.parity.programs import GEMMA, LLAMA_ONNX, LLAMA_PORTABLE, T5, T5_ONNX, WHISPER, Lowered, on
 from tests.support.tiny_models import tokens
@@ -253,9 +253,25 @@ def test_a_request_that_another_one_displaced_is_run_again(lowered: Lowered) -> 
     text = tokens(2, 6, seed=3)
     first = model(**inputs, **{name: text[:, :5]})
     model(**{**inputs, name: text + 1})
-    found = model(**{name: text[:, 5:]}, cache=first.cache).logits[:, -1]
+    first.cache.crop(-2)  # nothing to roll back: it runs again from what is left of it
+    found = model(**{name: text[:, 3:]}, cache=first.cache).logits[:, -1]
     wanted = model(**inputs, **{name: text}).logits[:, -1]
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
+
+
+@on(GEMMA)
+def test_what_does_not_fit_is_refused_before_anything_is_written(lowered: Lowered) -> None:
+    model, most = as_model(lowered), lowered.session.limits.max_dec
+    text = tokens(1, most, seed=8)
+    with pytest.raises(CapacityExceeded, match=f"has {most + 1} tokens, the decoder holds at most {most}"):
+        model(torch.cat([text, text[:, :1]], dim=1))
+    cache = model(text[:, :-2]).cache
+    with pytest.raises(CapacityExceeded, match="holds 118 tokens and cannot take 3 more"):
+        model(text[:, :3], cache=cache)
+    with pytest.raises(UserInputError, match="2 rows of tokens for a request of 1 rows"):
+        model(tokens(2, 1), cache=cache)
+    found, wanted = model(text[:, -2:], cache=cache).logits, model(text).logits[:, -2:]
+    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=0)
 
 
 @on(LLAMA_PORTABLE)
