@@ -36,7 +36,7 @@ export FIXED_CAPACITY_REQUIRE_NATIVE ?= $(if $(COMPILER),1,0)
 # Exact pins where a range would let pip choose a build with CUDA libraries of several gigabytes.
 EXECUTORCH := executorch==1.5.1
 FOUNDATION := torch==2.13.0 $(EXECUTORCH)
-BUILD_TOOLS := 'scikit-build-core>=0.11' 'cmake>=3.28' 'ninja>=1.11' 'nlohmann-json>=3.11'
+BUILD_TOOLS := 'scikit-build-core>=1.1' 'cmake>=3.28' 'ninja>=1.11' 'nlohmann-json>=3.11'
 # What `bundle-runner` needs for ONNX programs: the runtime, and the C header that its package lacks, unchanged and under
 # its own MIT licence inside a quantizer's. The API only grows, so an old header serves a new library.
 ONNXRUNTIME := 'onnxruntime>=1.27'

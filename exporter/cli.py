@@ -6,7 +6,7 @@ Options only: what they mean is decided by `Recipe`, what they cost by `Capacity
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ from exporter.named_recipes import chosen_recipe, known_device, known_recipe
 from exporter.recipe_plans import RecipePlans, planned_recipe
 from exporter.spec.faults import RecipeError
 from exporter.spec.memory import parse_bytes
+from exporter.spec.recipe import Recipe
 from recipes.devices import DEVICES
 from recipes.index import RECIPES
 from runtime_shims.commands.common import print_version
@@ -60,13 +61,17 @@ with --random-weights: its published geometry with seeded weights. Local models 
 """
 
 
-def make_app() -> typer.Typer:
-    """The application: one command."""
+Check = Callable[[Recipe], None]
+"""Looks at a recipe before anything is planned; refuses it by raising SpecError."""
+
+
+def make_app(check: Check | None = None) -> typer.Typer:
+    """The application: one command. `check` is asked first, for command lines that have more to ask."""
     app = typer.Typer(
         name=NAME,
         add_completion=False,
         rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "obj": check},
     )
     app.command(help=HELP)(export_model)
     return app
@@ -78,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def export_model(
+    context: typer.Context,
     model: options.ModelArgument = None,
     recipe: options.RecipeOption = None,
     device: options.DeviceOption = None,
@@ -135,6 +141,8 @@ def export_model(
         return
     chosen = chosen_recipe(recipe, device, given)
     max_memory_bytes = parse_bytes(max_memory) if max_memory is not None else chosen.memory_bytes
+    if context.obj is not None:
+        context.obj(chosen.recipe)
     if plan_only:
         from exporter.planned import plan_export
 

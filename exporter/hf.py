@@ -1,4 +1,4 @@
-"""Drop-in caches for transformers: `model.generate(..., cache=fixed_capacity_cache(model, ...))`."""
+"""For users of transformers: bundles as models and in pipelines, and caches for stock `generate`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from transformers import PreTrainedModel
 
 from exporter.drop_in.caches import FixedCapacityCache, FixedCapacityEncoderDecoderCache
 from exporter.drop_in.plan import plan_caches
+from exporter.hf_models.decoder_only import FixedCapacityModelForCausalLM
+from exporter.hf_models.encoder_decoder import FixedCapacityModelForSeq2SeqLM
+from exporter.hf_models.pipelines import pipeline
+from exporter.hf_models.speech import FixedCapacityModelForSpeechSeq2Seq
 
-__all__ = ["FixedCapacityCache", "FixedCapacityEncoderDecoderCache", "fixed_capacity_cache"]
+__all__ = [
+    "FixedCapacityCache",
+    "FixedCapacityEncoderDecoderCache",
+    "FixedCapacityModelForCausalLM",
+    "FixedCapacityModelForSeq2SeqLM",
+    "FixedCapacityModelForSpeechSeq2Seq",
+    "fixed_capacity_cache",
+    "pipeline",
+]
 
 DEFAULT_ASSISTANT_TOKENS = 20
 """What `generate` asks an assistant model for unless it is told otherwise (`num_assistant_tokens`)."""

@@ -79,6 +79,7 @@ def _write(
     from exporter.bundle.golden import golden_features, make_golden
     from exporter.bundle.golden_drafts import make_golden_drafts
     from exporter.bundle.manifest_builder import Exported, build_manifest
+    from exporter.bundle.model_configs import save_model_configs
     from exporter.bundle.pieces import save_pieces
     from exporter.bundle.writer import file_entries, save_text_files, write_manifest
     from exporter.models.speech_features import front_end_of
@@ -93,6 +94,7 @@ def _write(
     tokenizer, extractor = None, None
     if not planned.is_draft:
         tokenizer, extractor = planned.source.load_tokenizer(), planned.source.load_processor()
+        save_model_configs(aside, planned.source.load_config(), planned.source.load_generation_config())
     save_text_files(aside, tokenizer, extractor)
     front_end = front_end_of(extractor, plan.source_shape)
     progress.stage("recording eager answers")

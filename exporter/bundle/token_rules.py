@@ -87,14 +87,15 @@ def rules_from(config: GenerationConfig, spec: ModelSpec, max_dec: int, *, greed
 
 def unhonoured(config: GenerationConfig) -> list[str]:
     """`name=value` of every setting that changes tokens and is not honoured."""
-    asked = [
-        f"{name}={getattr(config, name)}"
-        for name, neutral in _NEUTRAL.items()
-        if getattr(config, name, None) not in neutral
-    ]
+    asked = [f"{name}={getattr(config, name)}" for name in unhonoured_names(config)]
     if any(len(word) != 1 for word in config.bad_words_ids or []):
         asked.append("bad_words_ids of several tokens")
     return asked
+
+
+def unhonoured_names(config: GenerationConfig) -> list[str]:
+    """The names of such settings."""
+    return [name for name, neutral in _NEUTRAL.items() if getattr(config, name, None) not in neutral]
 
 
 def start_tokens(config: GenerationConfig, spec: ModelSpec) -> tuple[int, ...]:

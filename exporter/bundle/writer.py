@@ -18,7 +18,15 @@ from runtime_shims.contract.manifest_rules import DRAFT_MANIFEST
 from runtime_shims.contract.onnx_names import WEIGHTS_NAME
 
 TOKENIZER_DIRECTORY = "tokenizer"
-_ROLES = {"golden.json": "golden", "preprocessor_config.json": "preprocessor", MANIFEST_NAME: "draft"}
+CONFIG_NAME = "config.json"
+GENERATION_CONFIG_NAME = "generation_config.json"
+_ROLES = {
+    "golden.json": "golden",
+    "preprocessor_config.json": "preprocessor",
+    CONFIG_NAME: "config",
+    GENERATION_CONFIG_NAME: "config",
+    MANIFEST_NAME: "draft",
+}
 _MANIFEST_MARK = b'"format_version"'
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -41,6 +41,7 @@ EXPORTER_FLOORS = {
     "report": 7,
     "pipeline": 8,
     "cli": 9,
+    "hf_models": 9,
     "start": 10,
     "hf": 10,
     "optimum_command": 10,

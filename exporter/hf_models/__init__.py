@@ -1,0 +1,1 @@
+"""Bundles as models of transformers: `from_pretrained`, `generate`, pipelines."""

@@ -1,0 +1,1 @@
+"""`optimum-cli export fixed-capacity`: export-model where users of optimum look for it."""
