@@ -93,8 +93,9 @@ def check_forward(tokens: Mapping[str, Tensor | None], others: Mapping[str, Any]
 
 
 def _asked(others: Mapping[str, Any]) -> Iterator[str]:
-    """Arguments that ask for something. `return_dict` is what every forward does here."""
-    silent = ("return_dict",)
+    """Arguments that ask for something: a dictionary is always returned, and transformers' loop hands the tokenizer of
+    its stop strings on to every model."""
+    silent = ("return_dict", "tokenizer")
     return (name for name, value in others.items() if not (value is None or value is False or name in silent))
 
 

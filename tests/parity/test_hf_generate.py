@@ -5,7 +5,6 @@ Shape legend: B rows, T tokens, E encoder positions.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -22,28 +21,9 @@ from transformers.generation.streamers import BaseStreamer
 
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.hf_models.model import FixedCapacityModel
-from exporter.hf_models.refusals import GenerateError
-from runtime_shims.contract.errors import CapacityExceeded, UserInputError
-from tests.parity.bundle_models import as_model
+from tests.parity.bundle_models import LENGTHS, PAD, as_model, inputs_of, padded
 from tests.parity.programs import GEMMA, LLAMA_ONNX, LLAMA_PORTABLE, T5, T5_ONNX, WHISPER, Lowered, on
 from tests.support.tiny_models import tokens
-
-PAD = 0
-LENGTHS = (5, 2, 9, 1)
-
-
-def padded(lengths: tuple[int, ...], is_left: bool, seed: int = 0) -> dict[str, Tensor]:
-    """Random ids int64 [B, T] with padding on one side, and the mask that says so."""
-    ids_BT = tokens(len(lengths), max(lengths), seed)
-    places_T = torch.arange(max(lengths))
-    lengths_B1 = torch.tensor(lengths)[:, None]
-    mask_BT = places_T >= max(lengths) - lengths_B1 if is_left else places_T < lengths_B1
-    return {"input_ids": torch.where(mask_BT, ids_BT, PAD), "attention_mask": mask_BT.long()}
-
-
-def inputs_of(lowered: Lowered, lengths: tuple[int, ...] = LENGTHS) -> dict[str, Tensor]:
-    """What `generate` takes for the kind of the program."""
-    return padded(lengths, is_left=lowered.bundle.manifest.kind == "decoder_only")
 
 
 def both(lowered: Lowered, inputs: dict[str, Tensor], **options: Any) -> tuple[Any, Any]:
@@ -203,89 +183,3 @@ def test_drafts_that_are_wrong_are_taken_back(lowered: Lowered) -> None:
     drafts = lowered.session.limits.max_draft
     drafted = as_model(lowered).generate(**inputs, max_new_tokens=80, prompt_lookup_num_tokens=drafts)
     assert torch.equal(drafted, lowered.stock.model.generate(**inputs, max_new_tokens=80))
-
-
-@on(GEMMA)
-@pytest.mark.parametrize("drafts", [None, 3])
-def test_a_row_ends_where_its_positions_end(
-    lowered: Lowered, drafts: int | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    most = lowered.session.limits.max_dec
-    inputs = {"input_ids": tokens(1, most - 6, seed=5)}
-    with caplog.at_level(logging.WARNING, logger="exporter"):
-        answer = as_model(lowered).generate(**inputs, max_new_tokens=20, prompt_lookup_num_tokens=drafts)
-    assert answer.shape[1] == most + 1
-    assert torch.equal(answer, lowered.stock.model.generate(**inputs, max_new_tokens=7))
-    assert [record.getMessage() for record in caplog.records] == [
-        f"row 0 ended: its {most} decoder positions are full; export with a larger --max-dec"
-    ]
-
-
-@on(GEMMA)
-def test_a_shorter_row_goes_on_where_a_longer_one_is_full(lowered: Lowered) -> None:
-    most = lowered.session.limits.max_dec
-    inputs = padded((most - 3, most - 20), is_left=True, seed=6)
-    answer = as_model(lowered).generate(**inputs, max_new_tokens=12, pad_token_id=PAD)
-    stock = lowered.stock.model.generate(**inputs, max_new_tokens=12, pad_token_id=PAD)
-    assert torch.equal(answer[1], stock[1])
-    assert torch.equal(answer[0, : most - 3 + 4], stock[0, : most - 3 + 4])
-    assert answer[0, most - 3 + 4 :].eq(PAD).all()
-
-
-@on(LLAMA_PORTABLE)
-def test_a_conversation_goes_on_in_its_cache(lowered: Lowered, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = as_model(lowered)
-    first = model.generate(tokens(1, 6), max_new_tokens=5, return_dict_in_generate=True)
-    whole = torch.cat([first.sequences, tokens(1, 3, seed=2)], dim=1)
-    fed: list[int] = []
-    feed = lowered.session.feed
-    monkeypatch.setattr(lowered.session, "feed", lambda rows: (fed.append(len(rows[0])), feed(rows))[1])
-    answer = model.generate(whole, cache=first.cache, max_new_tokens=8)
-    assert fed == [3]  # the last token of the answer and two of the three behind it; the third one is a step
-    assert torch.equal(answer, lowered.stock.model.generate(whole, max_new_tokens=8))
-
-
-@on(LLAMA_PORTABLE, T5)
-def test_a_request_that_another_one_displaced_is_run_again(lowered: Lowered) -> None:
-    model = as_model(lowered)
-    name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
-    inputs = inputs_of(lowered, (4, 4)) if model.config.is_encoder_decoder else {}
-    text = tokens(2, 6, seed=3)
-    first = model(**inputs, **{name: text[:, :5]})
-    model(**{**inputs, name: text + 1})
-    first.cache.crop(-2)  # nothing to roll back: it runs again from what is left of it
-    found = model(**{name: text[:, 3:]}, cache=first.cache).logits[:, -1]
-    wanted = model(**inputs, **{name: text}).logits[:, -1]
-    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
-
-
-@on(GEMMA)
-def test_what_does_not_fit_is_refused_before_anything_is_written(lowered: Lowered) -> None:
-    model, most = as_model(lowered), lowered.session.limits.max_dec
-    text = tokens(1, most, seed=8)
-    with pytest.raises(CapacityExceeded, match=f"has {most + 1} tokens, the decoder holds at most {most}"):
-        model(torch.cat([text, text[:, :1]], dim=1))
-    cache = model(text[:, :-2]).cache
-    with pytest.raises(CapacityExceeded, match="holds 118 tokens and cannot take 3 more"):
-        model(text[:, :3], cache=cache)
-    with pytest.raises(UserInputError, match="2 rows of tokens for a request of 1 rows"):
-        model(tokens(2, 1), cache=cache)
-    found, wanted = model(text[:, -2:], cache=cache).logits, model(text).logits[:, -2:]
-    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=0)
-
-
-@on(LLAMA_PORTABLE)
-def test_a_batch_that_is_too_large_is_refused_in_one_line(lowered: Lowered) -> None:
-    most = lowered.session.limits.max_batch
-    with pytest.raises(CapacityExceeded, match=f"at most {most} rows at once; .*--max-batch"):
-        as_model(lowered).generate(tokens(most + 1, 3), max_new_tokens=2)
-
-
-@on(LLAMA_PORTABLE)
-def test_a_cache_of_several_rows_or_of_another_model_is_refused(lowered: Lowered) -> None:
-    model, other = as_model(lowered), as_model(lowered)
-    cache = model.generate(tokens(2, 3), max_new_tokens=2, return_dict_in_generate=True).cache
-    with pytest.raises(GenerateError, match="cache holds 2 rows"):
-        model.generate(tokens(2, 8), cache=cache)
-    with pytest.raises(GenerateError, match="cache is a RequestCache: give one that this model's"):
-        other.generate(tokens(2, 8), cache=cache)

@@ -64,6 +64,18 @@ def test_the_text_generation_pipeline_says_what_the_stock_one_says(
     assert "not supported" not in caplog.text
 
 
+def test_stop_strings_end_rows_as_in_transformers(
+    model: FixedCapacityModelForCausalLM, llama_checkpoint: Path
+) -> None:
+    stock = AutoModelForCausalLM.from_pretrained(llama_checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(llama_checkpoint)
+    plain = model.generate(PROMPT, max_new_tokens=20)
+    options = {"stop_strings": [tokenizer.decode(plain[0, 9:11])], "tokenizer": tokenizer, "max_new_tokens": 20}
+    stopped = model.generate(PROMPT, **options)
+    assert torch.equal(stopped, stock.generate(PROMPT, **options))
+    assert stopped.shape[1] < plain.shape[1]
+
+
 def test_without_limits_a_pipeline_takes_the_best_tokens_of_its_own_number(
     model: FixedCapacityModelForCausalLM,
 ) -> None:
