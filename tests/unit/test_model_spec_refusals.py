@@ -173,3 +173,25 @@ def test_a_rotary_base_that_is_no_positive_number_is_refused(base: float) -> Non
     config = config_of("llama-3.2-1b")
     config.rope_parameters = {"rope_type": "default", "rope_theta": base}
     assert f"rope_theta is {base}, expected a positive finite number" in faults_of(config)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder_num_key_value_heads": 4},
+        {"decoder_num_key_value_heads": 4},
+        {"encoder_num_attention_heads": 4, "encoder_num_key_value_heads": 4},
+    ],
+    ids=str,
+)
+def test_heads_that_transformers_moonshine_does_not_run_are_refused(changes: dict[str, int]) -> None:
+    """Its code gives both stacks the encoder's heads, and its queries as many as its keys."""
+    (fault,) = faults_of(config_of("moonshine-tiny", **changes))
+    assert fault.startswith("transformers runs it with one number of heads everywhere, got encoder_num_attention_heads")
+    assert all(f"{name} {value}" in fault for name, value in changes.items())
+
+
+def test_a_moonshine_without_its_numbers_is_refused_with_their_names() -> None:
+    config = config_of("moonshine-tiny")
+    config.encoder_num_hidden_layers = 0
+    assert faults_of(config) == ("encoder_num_hidden_layers is 0, expected a positive whole number",)

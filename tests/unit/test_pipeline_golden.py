@@ -69,6 +69,20 @@ def test_speech_is_answered_as_stock_generate_answers_it() -> None:
     assert list(got) == wanted
 
 
+def test_sound_of_any_length_is_answered_as_stock_generate_answers_it() -> None:
+    """Up to the length that the checkpoint allows, whatever the recording's own length: stock counts no seconds."""
+    model = build("moonshine")
+    model.generation_config.max_length = LENGTH
+    rules = rules_from(model.generation_config, ModelSpec.from_config(model.config), 128)
+    assert rules.generation.max_new_tokens == LENGTH - 1
+    for positions in (1, 9):
+        sound = source("moonshine", 1, positions)
+        wanted = model.generate(sound, do_sample=False)[0].tolist()
+        got, _ = answer_row(model, rules.tokens.start, None, sound, rules.tokens, LENGTH - 1)
+        assert [*rules.tokens.start, *got] == wanted
+        assert len(wanted) == LENGTH or wanted[-1] in rules.tokens.eos
+
+
 def test_a_decoder_only_row_is_answered_as_stock_generate_answers_it() -> None:
     model = build("gemma3")
     prompt = tokens(1, 7)

@@ -121,7 +121,7 @@ def answers(model: PreTrainedModel, name: str) -> Tensor:
     with torch.no_grad():
         if CASES[name].kind == "decoder_only":
             return model(input_ids=text).logits
-        given_as = "input_features" if CASES[name].kind == "speech_seq2seq" else "input_ids"
+        given_as = model.get_encoder().main_input_name
         return model(**{given_as: source(name, 1, 9)}, decoder_input_ids=text).logits
 
 
