@@ -1,7 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-families  every family exported in every form and held to eager; half an hour
-# make test-large     Gemma 4 E2B, all 4.6 billion weights of it, random; ten minutes and 13 GB of memory
+# make test-large     what takes minutes each: Gemma 3 with an assistant, Gemma 4 E2B whole; 13 GB of memory
 # make families-table  writes README's table of families
 # make recipes-table  writes the tables of docs/recipes.md
 # make test-real  the tests that need real weights (installs them)
@@ -75,8 +75,8 @@ test-python: $(VENV)/.installed-test
 test-families: $(VENV)/.installed-test
 	$(PYTEST) -m families --dist load tests/parity/test_family_programs.py
 
-test-large: $(VENV)/.installed-test
-	$(RUN)/python -m pytest -m large tests/real/test_gemma4.py
+test-large: $(VENV)/.installed-real
+	$(RUN)/python -m pytest -m large tests/real
 
 families-table: $(VENV)/.installed-test
 	$(RUN)/python -m tests.families --write
@@ -111,7 +111,7 @@ test-arm64: $(VENV)/.installed-test runner $(ARM64_SDK)/.$(subst ==,-,$(EXECUTOR
 endif
 
 test-real: $(VENV)/.installed-real runner
-	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(PYTEST) -m real tests/real
+	FIXED_CAPACITY_RUNNER=$(CURDIR)/$(TOOLS)/bundle-runner $(PYTEST) -m "real and not large" tests/real
 
 runner: $(VENV)/.foundation $(ONNX_HEADERS)
 ifeq ($(COMPILER),)
