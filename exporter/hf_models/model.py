@@ -6,6 +6,7 @@ Shape legend: B rows, T tokens of a call, E encoder positions, K tokens with log
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ from runtime_shims.reference.session import Session
 CPU = torch.device("cpu")
 
 
-class FixedCapacityModel(GenerationMixin):
+class FixedCapacityModel(GenerationMixin, ABC):
     """A bundle that `generate`, pipelines and streamers of transformers take for a model; it runs on the CPU.
 
     Subclasses say which kind of bundle they are. One request uses the program at a time.
@@ -112,8 +113,9 @@ class FixedCapacityModel(GenerationMixin):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
+    @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
+        """Write a call's tokens and return their logits, as transformers' models of the kind do."""
 
     def generate(self, *args: Any, **kwargs: Any) -> Any:
         """transformers' `generate`; what a program cannot do is refused in one line, see `refusals`.

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from runtime_shims.contract.errors import CapacityExceeded, UnsupportedSetting, UserInputError
+from runtime_shims.contract.errors import UnsupportedSetting, UserInputError
 from runtime_shims.reference.request import SourceInput, check_prompts
 from runtime_shims.reference.session import Session
+from runtime_shims.reference.step_checks import require_room
 
 Rows = list[list[int]]
 
@@ -131,13 +132,8 @@ class RequestCache:
             return
         if len(added) != len(self._rows):
             raise UserInputError(f"{len(added)} rows of tokens for a request of {len(self._rows)} rows")
-        most = self._shared.session.limits.max_dec
         for row, (held, tokens) in enumerate(zip(self._rows, added, strict=True)):
-            if len(held) + len(tokens) > most:
-                raise CapacityExceeded(
-                    f"row {row} holds {len(held)} tokens and cannot take {len(tokens)} more: the capacity is {most}; "
-                    f"export with a larger --max-dec"
-                )
+            require_room(row, len(held), len(tokens), self._shared.session.limits.max_dec)
 
     def _write_wide(self, added: Rows, heads: Rows, logits_BKV: Tensor) -> None:
         """Write what is behind the heads, in steps that give logits for every token."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PretrainedConfig, PreTrainedModel
 
-_ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 4096
 _SPREAD = 0.02
 LARGE = 1 << 31
 """Random weights of models with more values than this are drawn as they are asked for."""
@@ -44,10 +44,10 @@ class WeightRows:
         return tuple(self.empty.shape)
 
     def parts(self) -> Iterator[Tensor]:
-        """All rows in order, `_ROWS_AT_ONCE` at a time."""
+        """All rows in order, `ROWS_AT_ONCE` at a time."""
         rows = self.shape[0]
-        for start in range(0, rows, _ROWS_AT_ONCE):
-            yield self.read(start, min(start + _ROWS_AT_ONCE, rows))
+        for start in range(0, rows, ROWS_AT_ONCE):
+            yield self.read(start, min(start + ROWS_AT_ONCE, rows))
 
     def whole(self) -> Tensor:
         """float32 `[N, ...]`."""
@@ -153,7 +153,7 @@ def _stored_rows(empty: Tensor, weight: Tensor) -> WeightRows:
 
 
 def _drawn_rows(empty: Tensor, name: str) -> WeightRows:
-    """Rows that depend on the name and their place only, however they are cut at multiples of `_ROWS_AT_ONCE`."""
+    """Rows that depend on the name and their place only, however they are cut at multiples of `ROWS_AT_ONCE`."""
     import torch
 
     def part(start: int, stop: int) -> Tensor:
@@ -161,7 +161,7 @@ def _drawn_rows(empty: Tensor, name: str) -> WeightRows:
         return torch.empty((stop - start, *empty.shape[1:])).normal_(0.0, _SPREAD, generator=numbers)
 
     def read(start: int, stop: int) -> Tensor:
-        cuts = range(start, stop, _ROWS_AT_ONCE)
-        return torch.cat([part(cut, min(cut + _ROWS_AT_ONCE, stop)) for cut in cuts])
+        cuts = range(start, stop, ROWS_AT_ONCE)
+        return torch.cat([part(cut, min(cut + ROWS_AT_ONCE, stop)) for cut in cuts])
 
     return WeightRows(empty, read)

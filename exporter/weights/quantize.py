@@ -12,13 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exporter.spec.streamed_model import WeightRows
+from exporter.spec.streamed_model import ROWS_AT_ONCE, WeightRows
 from exporter.spec.weight_format import WeightFormat, is_linear
 from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import dequantized, operators, quantize_groups
 from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
-
-_ROWS_AT_ONCE = 4096
 
 
 class QuantizedMatrix(nn.Module):
@@ -35,7 +33,7 @@ class QuantizedMatrix(nn.Module):
         self.register_buffer("values", torch.empty(tuple(weight_NC.shape), dtype=torch.int8))
         self.rounded_NC: list[Tensor] = []  # in a list: not part of the state
         if isinstance(weight_NC, Tensor):
-            parts, keep_floats = weight_NC.split(_ROWS_AT_ONCE), True
+            parts, keep_floats = weight_NC.split(ROWS_AT_ONCE), True
             self.rounded_NC = [weight_NC]  # rounded in place: a large model is in memory once
         else:
             parts = weight_NC.parts()

@@ -114,8 +114,8 @@ def batches(rows: Sequence[InputRow], size: int) -> Iterator[Sequence[InputRow]]
 
 def source_of(rows: Sequence[InputRow], session: Session) -> SourceInput | None:
     """The encoder input of a batch: features stacked, sound and ids ragged, or None for decoder-only rows."""
-    waveforms, speech = [row.waveform for row in rows if row.waveform is not None], session.manifest.speech
-    if waveforms and speech is not None and speech.positions is not None:
+    waveforms = [row.waveform for row in rows if row.waveform is not None]
+    if waveforms and session.manifest.sound_positions is not None:
         return [waveform[0] for waveform in waveforms]
     if waveforms:
         import torch

@@ -274,6 +274,11 @@ class Manifest:
     packages: tuple[PackageVersion, ...]
     files: tuple[FileEntry, ...]
 
+    @property
+    def sound_positions(self) -> SoundPositions | None:
+        """How sound of any length becomes encoder positions; None where the encoder takes something else."""
+        return None if self.speech is None else self.speech.positions
+
 
 def from_json(text: bytes | str, where: str = MANIFEST_NAME) -> Manifest:
     """The manifest in a JSON text. `where` names its origin in messages.

@@ -58,7 +58,7 @@ def _kind_faults(manifest: Manifest) -> list[str]:
     """The encoder's parts are there exactly when the kind has an encoder."""
     kind, limits = manifest.kind, manifest.limits
     has_encoder, is_speech = kind != "decoder_only", kind == "speech_seq2seq"
-    follows_sound = is_speech and manifest.speech is not None and manifest.speech.positions is not None
+    follows_sound = is_speech and manifest.sound_positions is not None
     parts = (
         ("limits.max_enc", has_encoder, limits.max_enc is not None),
         ("limits.source_shape", is_speech and not follows_sound, limits.source_shape is not None),

@@ -62,7 +62,7 @@ def method_faults(manifest: Manifest) -> list[str]:
             for name, key, value in optional
             if value is None and name in names
         ]
-        if follows_sound(manifest) and FEATURES in names:
+        if manifest.sound_positions is not None and FEATURES in names:
             faults.append(f'{path}.methods: there is a "{FEATURES}", but speech.positions is given')
         for number, method in enumerate(program.methods):
             method_path = f"{path}.methods[{number}]"
@@ -100,19 +100,15 @@ def expected_methods(manifest: Manifest) -> tuple[ExpectedMethod, ...]:
         return (ExpectedMethod("decode", inputs, (logits,)),)
     written = ExpectedTensor(None, index, (rows,))
     source, sound = _source(manifest, rows), manifest.speech
-    source_lengths = replace(lengths, name=SAMPLE_LENGTHS) if follows_sound(manifest) else lengths
+    follows_sound = manifest.sound_positions is not None
+    source_lengths = replace(lengths, name=SAMPLE_LENGTHS) if follows_sound else lengths
     encode = ExpectedMethod("encode", (source, source_lengths), (written,))
     decode = ExpectedMethod("decode", (*inputs, lengths), (logits,))
-    if sound is None or follows_sound(manifest):
+    if sound is None or follows_sound:
         return (encode, decode)
     samples = ExpectedDim(sound.samples, sound.samples, "speech.samples")
     waveform = ExpectedTensor("waveform", "float32", (rows, samples))
     return (ExpectedMethod(FEATURES, (waveform,), (replace(source, name="features"),)), encode, decode)
-
-
-def follows_sound(manifest: Manifest) -> bool:
-    """Whether the encoder takes sound of any length, and does as much work as it has."""
-    return manifest.speech is not None and manifest.speech.positions is not None
 
 
 def _assisted(

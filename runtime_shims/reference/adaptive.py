@@ -186,9 +186,8 @@ def _scratch(session: Session, rows: int) -> Iterator[None]:
 
 def _scratch_source(session: Session, rows: int) -> SourceInput | None:
     """The smallest encoder input there is; features always fill the encoder."""
-    speech = session.manifest.speech
-    if speech is not None and speech.positions is not None:
-        return torch.zeros(rows, speech.positions.window)
+    if (positions := session.manifest.sound_positions) is not None:
+        return torch.zeros(rows, positions.window)
     if session.limits.source_shape is not None:
         return torch.zeros(rows, *session.limits.source_shape)
     return None if session.limits.max_enc is None else [[0]] * rows

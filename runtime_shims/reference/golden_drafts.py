@@ -2,8 +2,8 @@
 
     {"rows": [[{"after": token, "top": [[token, logit], ...]}, ...] per row], "tolerance_abs": x}      or null
 
-The first draft of a row is made behind its prompt and the first token of its answer, each further one behind the draft
-before it. A row whose answer is empty has none.
+The first draft of a row is made behind its prompt and the largest of its first logits, each further one behind the
+draft before it.
 
 Shape legend: B batch rows, C width of a hidden state.
 """

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from runtime_shims.contract.bundle_reader import Bundle
 from runtime_shims.contract.cache_geometry import CacheGeometry
-from runtime_shims.contract.errors import CapacityExceeded, FixedCapacityError, UserInputError
+from runtime_shims.contract.errors import FixedCapacityError, UserInputError
 from runtime_shims.contract.manifest import Limits, Manifest
 from runtime_shims.contract.sequence_cursor import SequenceCursor
 from runtime_shims.reference.hidden_states import HiddenStates
@@ -32,7 +32,8 @@ from runtime_shims.reference.request import (
     check_waveform,
 )
 from runtime_shims.reference.step_buffers import Step, StepBuffers
-from runtime_shims.reference.token_rows import TokenRow, TokenRows, check_tokens, items_of, rows_of
+from runtime_shims.reference.step_checks import check_draft, checked_step
+from runtime_shims.reference.token_rows import TokenRow, TokenRows
 
 Result = TypeVar("Result")
 
@@ -175,7 +176,7 @@ class Session:
         Nothing is written. Raises UserInputError for a row that holds no token.
         """
         self._check_alive()
-        self._check_draft(tokens, hidden_BC)
+        check_draft(tokens, hidden_BC, self._rows, self._cursor, self.manifest)
         inputs = DraftInputs(
             tokens=torch.tensor([[token or 0] for token in tokens]),
             hidden=hidden_BC.contiguous(),
@@ -184,22 +185,6 @@ class Session:
         )
         logits_B1V, next_BC = self._run(lambda: self._program.draft(inputs))
         return logits_B1V[:, 0].clone(), next_BC.clone()
-
-    def _check_draft(self, tokens: Sequence[int | None], hidden_BC: Tensor) -> None:
-        if self.manifest.assistant is None:
-            raise UserInputError("the bundle has no assistant; export it with --draft mtp")
-        if len(tokens) != self._rows or tuple(hidden_BC.shape) != (self._rows, self.hidden_size):
-            raise UserInputError(
-                f"{len(tokens)} tokens and states of shape {tuple(hidden_BC.shape)} for a request of "
-                f"{self._rows} rows, each of {self.hidden_size} values"
-            )
-        empty = [row for row, token in enumerate(tokens) if token is not None and not self._cursor.length(row)]
-        if empty:
-            raise UserInputError(f"row {empty[0]} holds no token: call prefill first")
-        words = self.manifest.tokens.vocab_size
-        for row, token in enumerate(tokens):
-            if token is not None:
-                check_tokens((token,), words, f"row {row} of the draft")
 
     def rollback(self, row: int, count: int) -> None:
         """Take the last `count` (>= 0) tokens of `row` back.
@@ -280,29 +265,9 @@ class Session:
         return [length if row else 0 for length, row in zip(self._enc_lengths, tokens, strict=False)]
 
     def _checked_step(self, tokens_per_row: TokenRows, widest: int | None) -> list[tuple[int, ...]]:
-        """The tokens to write, at most `widest` per row, every row checked before the first one is written."""
         if self._pending or self._rows == 0:
             raise UserInputError("a step needs a prompt behind it: call begin and prefill first")
-        rows = rows_of(tokens_per_row, "the step")
-        if len(rows) != self._rows:
-            raise UserInputError(f"{len(rows)} rows of tokens for a request of {self._rows} rows")
-        step = [self._checked_row(row, tokens, widest) for row, tokens in enumerate(rows)]
-        if not any(step):
-            raise UserInputError("every row of the step is empty; give at least one row a token")
-        return step
-
-    def _checked_row(self, row: int, tokens: TokenRow, widest: int | None) -> tuple[int, ...]:
-        count = len(items_of(tokens, f"row {row} of the step"))
-        if widest is not None and count > widest:
-            raise CapacityExceeded(
-                f"row {row}: a step of {count} tokens, at most {widest} get logits; export with a larger --max-draft"
-            )
-        if count > self._cursor.room(row):
-            raise CapacityExceeded(
-                f"row {row} holds {self._cursor.length(row)} tokens and cannot take {count} more: "
-                f"the capacity is {self.limits.max_dec}; export with a larger --max-dec"
-            )
-        return check_tokens(tokens, self.manifest.tokens.vocab_size, f"row {row} of the step")
+        return checked_step(tokens_per_row, widest, self._rows, self._cursor, self.manifest)
 
     def _check_alive(self) -> None:
         if self._failure is not None:
