@@ -60,7 +60,8 @@ MaxEncOption = Annotated[
     typer.Option(
         "--max-enc",
         metavar="N",
-        help="Most encoder output positions. Default: 512, or the model's limit; fixed for Whisper.",
+        help="Most encoder output positions. Default: 512, or the model's limit; 1250 (30 s) for Moonshine; "
+        "fixed for Whisper.",
         rich_help_panel=CAPACITY,
     ),
 ]
