@@ -34,8 +34,8 @@ def exported(model: str, target: Path, *options: str) -> tuple[dict, int]:
     "layers", [pytest.param(15, marks=pytest.mark.real), pytest.param(35, marks=pytest.mark.large)]
 )
 def test_layers_of_e2b_lower_and_equal_eager(layers: int, tmp_path: Path, summary: Summary) -> None:
-    """Heads, windows and shared caches as they are; narrow MLPs and a small vocabulary keep it quick. E2B has 35 layers,
-    of which the last 20 share; of 15 these are 5."""
+    """Heads, windows and shared caches as they are; narrow MLPs and a small vocabulary keep it quick. Of E2B's 35
+    layers the last 20 share; of 15 these are 5."""
     small = {"vocab_size": 512, "vocab_size_per_layer_input": 512, "intermediate_size": 256}
     config = GEOMETRIES["gemma-4-e2b"]()
     shared = 5 if layers == 15 else config["num_kv_shared_layers"]
