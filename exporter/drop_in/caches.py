@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from transformers.cache_utils import Cache, DummyLayer, EncoderDecoderCache
+from transformers.cache_utils import Cache, CacheLayerMixin, DummyLayer, EncoderDecoderCache
 
 from exporter.drop_in.cross_attention import CrossAttentionLayer
 from exporter.drop_in.plan import CachePlan
@@ -109,6 +110,14 @@ class FixedCapacityCache(RequestCache):
             layer.crop(-removed)
 
 
+class CrossAttentionCache(Cache):
+    """Cross-attention caches of all decoder layers; made from a config, as T5Gemma's `generate` does, it holds none."""
+
+    def __init__(self, layers: Sequence[CacheLayerMixin] = (), **kwargs: Any) -> None:
+        """Hold `layers`; `kwargs` are those of transformers' caches, which allocate as they go."""
+        super().__init__(layers=list(layers))
+
+
 class FixedCapacityEncoderDecoderCache(RequestCache, EncoderDecoderCache):
     """Self- and cross-attention caches of all decoder layers, allocated once."""
 
@@ -118,8 +127,18 @@ class FixedCapacityEncoderDecoderCache(RequestCache, EncoderDecoderCache):
             DummyLayer() if layer is None else CrossAttentionLayer(index, layer, plan.capacity, self.reset)
             for index, layer in enumerate(plan.layers)
         ]
-        super().__init__(FixedCapacityCache(plan), Cache(layers=cross))
+        self._cross = CrossAttentionCache(cross)
+        super().__init__(FixedCapacityCache(plan), self._cross)
         self.plan = plan
+
+    @property
+    def cross_attention_cache(self) -> CrossAttentionCache:
+        """The one that was allocated. T5Gemma's `generate` sets another of its class, which is let go."""
+        return self._cross
+
+    @cross_attention_cache.setter
+    def cross_attention_cache(self, value: Cache) -> None:
+        pass
 
     @property
     def owners(self) -> Sequence[SelfAttentionLayer]:

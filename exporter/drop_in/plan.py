@@ -19,8 +19,6 @@ from runtime_shims.contract.integers import as_integer, pictured
 
 FULL, SLIDING, NO_CACHE = "full_attention", "sliding_attention", "dummy"
 """Layer types of transformers. A layer of the last one has no keys and values, or reads another layer's."""
-OWN_CROSS_CACHE = ("t5gemma",)
-"""Model types whose `generate` replaces the cross cache that it is given by one that it makes."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,6 @@ def _limit_faults(config: PretrainedConfig, limits: dict[str, Any]) -> list[str]
         faults.append("an encoder-decoder model needs max_enc, the most encoder output positions")
     if not config.is_encoder_decoder and limits["max_enc"] is not None:
         faults.append("a decoder-only model has no encoder: leave max_enc out")
-    if config.model_type in OWN_CROSS_CACHE:
-        faults.append(f"{config.model_type}'s generate makes a cross cache of its own, whatever it is given")
     return faults
 
 

@@ -52,10 +52,10 @@ class Format:
         return self.name
 
 
-# Gemma's 700 tokens turn its rings of 575 slots.
+# Gemma's 600 tokens turn its rings of 575 slots.
 FORMATS = (
-    Format("gemma3-float16", 700, 0.995, 0.01),
-    Format("gemma3-int8-weights-kv", 700, 0.97, 0.45),
+    Format("gemma3-float16", 600, 0.995, 0.01),
+    Format("gemma3-int8-weights-kv", 600, 0.97, 0.45),
     Format("smollm2-8da4w", 300, 0.97, 0.3),
 )
 
