@@ -52,6 +52,17 @@ class QuantizedMatrix(nn.Module):
     def shape(self) -> torch.Size:
         return self.values.shape
 
+    @property
+    def device(self) -> torch.device:
+        """Where it is; an assistant of transformers asks."""
+        return self.values.device
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        """Rows float32 `[..., C]` at `indices` int64 `[...]`, rounded; an assistant's clustered head reads so too."""
+        if self.rounded_NC:
+            return functional.embedding(indices, self.rounded_NC[0])
+        return operators().quantized_embedding(indices, self.values, self.scales, self.bits, self.group)
+
 
 class QuantizedLinear(nn.Module):
     """`[..., C] -> [..., N]` with weights in integers and inputs rounded to 8 bits per group of a row."""
@@ -79,11 +90,7 @@ class QuantizedEmbedding(nn.Module):
         self.scale = scale
 
     def forward(self, indices: Tensor) -> Tensor:
-        weight = self.weight
-        if weight.rounded_NC:
-            rows = functional.embedding(indices, weight.rounded_NC[0])
-        else:
-            rows = operators().quantized_embedding(indices, weight.values, weight.scales, weight.bits, weight.group)
+        rows = self.weight[indices]
         return rows if self.scale is None else rows * self.scale
 
 
