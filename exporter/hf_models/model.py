@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 class FixedCapacityModel(GenerationMixin, ABC):
     """A bundle that `generate`, pipelines and streamers of transformers take for a model; it runs on the CPU.
 
-    Subclasses say which kind of bundle they are. One request uses the program at a time.
+    Subclasses say which kind of bundle they are. One request uses the program at a time; those of other threads wait.
     """
 
     kind: ClassVar[ModelKind]
@@ -126,7 +126,7 @@ class FixedCapacityModel(GenerationMixin, ABC):
         arguments = {**given, **kwargs}
         config, _ = self._prepare_generation_config(**{"generation_config": None, **_settings(arguments)})
         check_generate(config, arguments, self._shared)
-        with one_torch_thread():
+        with self._shared.lock, one_torch_thread():
             return super().generate(*args, **kwargs)
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:

@@ -6,6 +6,7 @@ Shape legend: B rows, T tokens.
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -101,3 +102,15 @@ def test_a_cache_of_several_rows_or_of_another_model_is_refused(lowered: Lowered
         model.generate(tokens(2, 8), cache=cache)
     with pytest.raises(GenerateError, match="cache is a RequestCache: give one that this model's"):
         other.generate(tokens(2, 8), cache=cache)
+
+
+@on(LLAMA_PORTABLE)
+def test_threads_take_turns(lowered: Lowered) -> None:
+    model, texts = as_model(lowered), [tokens(1, 6, seed) for seed in range(4)]
+    alone = [model.generate(text, max_new_tokens=20) for text in texts]
+    with ThreadPoolExecutor(len(texts)) as threads:
+        together = list(threads.map(lambda text: model.generate(text, max_new_tokens=20), 3 * texts))
+        steps = list(threads.map(lambda text: model(text).logits, 3 * texts))
+    assert all(map(torch.equal, together, 3 * alone))
+    for found, text in zip(steps, 3 * texts, strict=True):
+        torch.testing.assert_close(found, model(text).logits, atol=0, rtol=0)
