@@ -22,7 +22,7 @@ from exporter.hf_models.drafts import DraftsThatFit
 from exporter.hf_models.opening import OpenBundle, open_bundle
 from exporter.hf_models.processors import quick
 from exporter.hf_models.refusals import check_generate
-from exporter.hf_models.request_cache import RequestCache, SharedSession
+from exporter.hf_models.request_cache import RequestCache, SharedSession, real_tokens
 from exporter.hf_models.row_ends import RowEnds
 from exporter.hf_models.saving import push_bundle, save_bundle
 from runtime_shims.contract.errors import UnsupportedSetting
@@ -152,8 +152,9 @@ class FixedCapacityModel(GenerationMixin, ABC):
     ) -> Tensor:
         """Write tokens int64 [B, T]; logits of the last `logits_to_keep` (0: of all), float32 [B, K, V]."""
         columns = tokens_BT.shape[1]
-        mask_BT = None if mask is None else mask[:, -columns:]
-        return cache.write(tokens_BT, mask_BT, min(int(logits_to_keep), columns) or columns)
+        is_of_all = mask is not None and mask.shape[1] == cache.get_seq_length() + columns
+        mask_BT = mask[:, -columns:] if mask is not None and is_of_all else mask
+        return cache.write(tokens_BT, mask_BT, min(logits_to_keep, columns) or columns)
 
     def _source(self, encoder_outputs: Any, attention_mask: Tensor | None) -> SourceInput | None:
         """The encoder input of a request that begins; decoder-only models have none."""
@@ -180,12 +181,27 @@ class FixedCapacityModel(GenerationMixin, ABC):
         batch_size: int,
         max_cache_length: int,
     ) -> None:
-        """The request is there already; drafts must not run over its capacity."""
+        """The request is there already; drafts must not run over its capacity. Sessions cut prompts into chunks."""
         cache: RequestCache = model_kwargs["cache"]
+        generation_config.prefill_chunk_size = None
         most = self.session.limits.max_dec + 1 + cache.padding
         generation_config._is_cut = generation_config.max_length > most
         generation_config._request = cache
         generation_config.max_length = min(generation_config.max_length, most)
+
+    def _prefill(
+        self, input_ids: Tensor, generation_config: GenerationConfig, model_kwargs: dict[str, Any], **options: Any
+    ) -> Any:
+        """As transformers does; a whole text must go on from what its cache holds.
+
+        Text that comes without a mask is a whole one: transformers says so to itself for decoder-only models alone.
+        """
+        mask = model_kwargs.get(self._mask_name())
+        if mask is None and not hasattr(generation_config, "_mask_length"):
+            generation_config._mask_length = input_ids.shape[1]
+        if input_ids.shape[1] == (generation_config._mask_length if mask is None else mask.shape[1]):
+            model_kwargs["cache"].check_goes_on(real_tokens(input_ids, mask))
+        return super()._prefill(input_ids, generation_config, model_kwargs, **options)
 
     def _get_logits_processor(self, *args: Any, **kwargs: Any) -> LogitsProcessorList:
         return quick(super()._get_logits_processor(*args, **kwargs))

@@ -70,6 +70,15 @@ class RequestCache:
         self.padding = padding
         self._finished.clear()
 
+    def check_goes_on(self, text: Rows) -> None:
+        """Raise UserInputError unless the whole text begins with what is held, and has more."""
+        for held, given in zip(self._rows, text, strict=False):
+            if len(given) <= len(held) or given[: len(held)] != held:
+                raise UserInputError(
+                    f"cache holds {len(held)} tokens that the text of {len(given)} does not go on from: give the whole "
+                    "text with at least one token more, or leave cache out"
+                )
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Columns written so far, padding included: all layers hold the same."""
         return self._columns
@@ -185,9 +194,12 @@ class RequestCache:
 
 
 def real_tokens(tokens_BT: Tensor, mask_BT: Tensor | None) -> Rows:
-    """The tokens of each row that are no padding."""
+    """The tokens of each row that are no padding. Raises UserInputError for a mask of another shape."""
     rows: Rows = tokens_BT.tolist()
     if mask_BT is None:
         return rows
+    if mask_BT.shape != tokens_BT.shape:
+        shapes = f"{tuple(mask_BT.shape)} for tokens of shape {tuple(tokens_BT.shape)}"
+        raise UserInputError(f"an attention mask has shape {shapes}; give one value per token, or leave it out")
     kept = mask_BT.bool().tolist()
     return [[token for token, is_real in zip(*pair, strict=True) if is_real] for pair in zip(rows, kept, strict=True)]

@@ -50,6 +50,7 @@ ASKED: dict[str, Any] = {
     "negative_prompt_ids": PROMPT,
     "negative_prompt_attention_mask": PROMPT,
     "custom_generate": "x",
+    "encoder_outputs": PROMPT,
     "inputs_embeds": PROMPT,
     "position_ids": PROMPT,
     "labels": PROMPT,
@@ -86,6 +87,8 @@ def test_a_cache_of_transformers_is_refused(model: FixedCapacityModelForCausalLM
     for name in ("cache", "past_key_values"):
         with pytest.raises(GenerateError, match="cache is a DynamicCache"):
             model.generate(PROMPT, **{name: DynamicCache()})
+    with pytest.raises(GenerateError, match="cache is a DynamicCache"):
+        model(PROMPT, cache=DynamicCache())
 
 
 def test_a_prompt_that_does_not_fit_is_refused(model: FixedCapacityModelForCausalLM) -> None:
@@ -98,8 +101,15 @@ def test_a_misspelled_argument_is_refused(model: FixedCapacityModelForCausalLM) 
         model.generate(PROMPT, max_new_token=3)
     with pytest.raises(GenerateError, match="tokens: programs do not take it"):
         model(PROMPT, tokens=3)
-    with pytest.raises(GenerateError, match="input_ids must be token ids"):
-        model()
+    for tokens in (None, [[5, 6]], PROMPT[0]):
+        with pytest.raises(GenerateError, match="input_ids must be token ids"):
+            model(tokens)
+
+
+@pytest.mark.parametrize("keep", [-1, torch.tensor([0, 2])])
+def test_logits_are_kept_by_number(model: FixedCapacityModelForCausalLM, keep: object) -> None:
+    with pytest.raises(GenerateError, match=r"logits_to_keep=.* must be a number of last tokens, or 0 for all"):
+        model(PROMPT, logits_to_keep=keep)
 
 
 @pytest.mark.parametrize("where", ["cuda", 0, torch.device("meta")])
