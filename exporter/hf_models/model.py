@@ -69,7 +69,12 @@ class FixedCapacityModel(GenerationMixin, ABC):
             UserInputError: an option that does not exist, or a bundle of another kind.
             BundleError: there is no bundle, or it is damaged.
         """
-        return cls(open_bundle(model, cls.kind, options))
+        return cls.of_bundle(open_bundle(model, cls.kind, options))
+
+    @classmethod
+    def of_bundle(cls, opened: OpenBundle) -> FixedCapacityModel:
+        """The model over a bundle that is open, which is one of this kind."""
+        return cls(opened)
 
     @property
     def manifest(self) -> Manifest:

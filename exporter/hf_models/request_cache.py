@@ -198,8 +198,13 @@ def real_tokens(tokens_BT: Tensor, mask_BT: Tensor | None) -> Rows:
     rows: Rows = tokens_BT.tolist()
     if mask_BT is None:
         return rows
-    if mask_BT.shape != tokens_BT.shape:
-        shapes = f"{tuple(mask_BT.shape)} for tokens of shape {tuple(tokens_BT.shape)}"
-        raise UserInputError(f"an attention mask has shape {shapes}; give one value per token, or leave it out")
+    check_mask(mask_BT, tokens_BT)
     kept = mask_BT.bool().tolist()
     return [[token for token, is_real in zip(*pair, strict=True) if is_real] for pair in zip(rows, kept, strict=True)]
+
+
+def check_mask(mask: Tensor, values: Tensor) -> None:
+    """Raise UserInputError unless there is a value of the mask for each token or sample."""
+    if mask.shape != values.shape:
+        shapes = f"{tuple(mask.shape)} for an input of shape {tuple(values.shape)}"
+        raise UserInputError(f"an attention mask has shape {shapes}; give one of the same, or leave it out")

@@ -96,7 +96,7 @@ def test_a_mask_of_another_shape_is_refused(lowered: Lowered) -> None:
     model, inputs = as_model(lowered), inputs_of(lowered, (4, 2))
     for mask in (inputs["attention_mask"][:, 1:], inputs["attention_mask"][:1], torch.eye(2, 5, dtype=torch.int64)):
         shape = re.escape(str(tuple(mask.shape)))
-        with pytest.raises(UserInputError, match=rf"mask has shape {shape} for tokens of shape \(2, 4\); give one"):
+        with pytest.raises(UserInputError, match=rf"mask has shape {shape} for an input of shape \(2, 4\); give one"):
             model.generate(inputs["input_ids"], attention_mask=0 * mask, max_new_tokens=2)
 
 

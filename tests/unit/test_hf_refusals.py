@@ -158,5 +158,7 @@ def test_a_bundle_without_its_config_is_refused(llama_bundle: Path, tmp_path: Pa
 def test_a_task_of_another_kind_is_refused(model: FixedCapacityModelForCausalLM) -> None:
     with pytest.raises(UserInputError, match="task translation: it takes a FixedCapacityModelForSeq2SeqLM"):
         pipeline("translation", model)
+    with pytest.raises(UserInputError, match="it takes a FixedCapacityModelForCausalLM, got a dict"):
+        pipeline("text-generation", {})
     with pytest.raises(UserInputError, match="task fill-mask: bundles have none of this name; use one of text-gen"):
         pipeline("fill-mask", model)
