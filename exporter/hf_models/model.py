@@ -5,6 +5,7 @@ Shape legend: B rows, T tokens of a call, E encoder positions, K tokens with log
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -24,13 +25,17 @@ from exporter.hf_models.processors import quick
 from exporter.hf_models.refusals import check_generate
 from exporter.hf_models.request_cache import RequestCache, SharedSession, real_tokens
 from exporter.hf_models.row_ends import RowEnds
-from exporter.hf_models.saving import push_bundle, save_bundle
+from exporter.hf_models.saving import check_options, push_bundle, save_bundle
 from runtime_shims.contract.errors import UnsupportedSetting
 from runtime_shims.contract.manifest import Manifest, ModelKind
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 
 CPU = torch.device("cpu")
+LOOP = ("inputs", "logits_processor", "stopping_criteria", "streamer", "synced_gpus", "prefix_allowed_tokens_fn")
+"""Arguments of `generate` that are no settings."""
+POSITIONAL = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
+"""Arguments of `generate` in transformers' order."""
 
 
 class FixedCapacityModel(GenerationMixin, ABC):
@@ -115,6 +120,10 @@ class FixedCapacityModel(GenerationMixin, ABC):
         """Itself: a program only infers."""
         return self
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refused: a program that is loaded stays in its process, and is one."""
+        raise UnsupportedSetting("a loaded program is neither copied nor pickled; open the bundle once more")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
@@ -127,8 +136,7 @@ class FixedCapacityModel(GenerationMixin, ABC):
 
         Raises GenerateError, UserInputError, or CapacityExceeded.
         """
-        given = dict(zip(("inputs", "generation_config", "logits_processor", "stopping_criteria"), args, strict=False))
-        arguments = {**given, **kwargs}
+        arguments = {**dict(zip(POSITIONAL, args, strict=False)), **kwargs}
         config, _ = self._prepare_generation_config(**{"generation_config": None, **_settings(arguments)})
         check_generate(config, arguments, self._shared)
         with self._shared.lock, one_torch_thread():
@@ -137,12 +145,19 @@ class FixedCapacityModel(GenerationMixin, ABC):
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
         """Copy the bundle to a directory, with a model card; with `push_to_hub` upload it too.
 
+        `kwargs`: `license`, which goes into the card; with `push_to_hub` its options, and `repo_id` (default: the name
+        of the directory).
+
         Raises:
-            OutputError: the directory is a file, or holds another bundle.
+            UserInputError: an option that does not exist.
+            OutputError: the directory is a file, or holds another bundle or a checkpoint.
+            SaveFailed: it cannot be written.
         """
+        repo_id = kwargs.pop("repo_id", Path(save_directory).name)
+        check_options("save_pretrained", kwargs)
         save_bundle(self.bundle, Path(save_directory), kwargs.get("license"))
         if push_to_hub:
-            self.push_to_hub(kwargs.pop("repo_id", Path(save_directory).name), **kwargs)
+            self.push_to_hub(repo_id, **kwargs)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the bundle and its model card; returns the address of the commit.
@@ -233,5 +248,4 @@ def one_torch_thread() -> Iterator[None]:
 
 def _settings(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `generate` that can be settings."""
-    loop = ("inputs", "logits_processor", "stopping_criteria", "streamer", "synced_gpus", "prefix_allowed_tokens_fn")
-    return {name: value for name, value in arguments.items() if name not in loop}
+    return {name: value for name, value in arguments.items() if name not in LOOP}

@@ -68,6 +68,11 @@ def test_what_a_program_cannot_do_is_refused_by_name(
     assert advice in str(refused.value)
 
 
+def test_arguments_in_transformers_order_are_held_to_the_same(model: FixedCapacityModelForCausalLM) -> None:
+    with pytest.raises(GenerateError, match=r"assistant_model: .*; negative_prompt_ids: "):
+        model.generate(PROMPT, None, None, None, None, None, "x", None, PROMPT)
+
+
 def test_a_generation_config_is_held_to_the_same(model: FixedCapacityModelForCausalLM) -> None:
     with pytest.raises(GenerateError, match=r"num_beams=3: .*; guidance_scale=2\.0: "):
         model.generate(PROMPT, GenerationConfig(num_beams=3, guidance_scale=2.0))
