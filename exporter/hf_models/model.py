@@ -8,8 +8,6 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +24,7 @@ from exporter.hf_models.refusals import check_generate
 from exporter.hf_models.request_cache import RequestCache, SharedSession, real_tokens
 from exporter.hf_models.row_ends import RowEnds
 from exporter.hf_models.saving import check_options, push_bundle, save_bundle
+from exporter.hf_models.torch_threads import one_torch_thread
 from runtime_shims.contract.errors import UnsupportedSetting
 from runtime_shims.contract.manifest import Manifest, ModelKind
 from runtime_shims.reference.request import SourceInput
@@ -68,7 +67,8 @@ class FixedCapacityModel(GenerationMixin, ABC):
             model: directory or Hub id of a bundle; with `export=True` what export-model takes.
             options: `backend` and `threads` of the program that runs, and `check_hashes` (default: True) of its files;
                 `revision`, `token`, `cache_dir` and `local_files_only` for the Hub; `export`, and with it the options
-                of export-model by the names of `Recipe` (`max_batch=8`), and `output`, where to keep the bundle.
+                of export-model by the names of `Recipe` (`max_batch=8`), `greedy`, `max_memory` and `verify`; `output`,
+                where to keep the bundle, and `force` to replace one.
 
         Raises:
             UserInputError: an option that does not exist, or a bundle of another kind.
@@ -233,17 +233,6 @@ class FixedCapacityModel(GenerationMixin, ABC):
     def _get_stopping_criteria(self, generation_config: GenerationConfig, *args: Any, **kwargs: Any) -> RowEnds:
         criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
         return RowEnds(criteria, generation_config._request, generation_config._is_cut)
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Cores are the program's: PyTorch's threads, once woken by a sum over the vocabulary, wait busily for more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _settings(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from processes import listing
 from transformers import DynamicCache, GenerationConfig
 
 from exporter.hf import FixedCapacityModelForCausalLM, FixedCapacityModelForSeq2SeqLM, pipeline
@@ -135,12 +136,32 @@ def test_options_that_do_not_exist_are_refused_with_those_that_do(llama_bundle: 
         load(llama_bundle, max_batch=3, device_map="auto")
     with pytest.raises(UserInputError, match="frob is no option here; there are threads, max_batch"):
         load(llama_bundle, export=True, frob=3)
+
+
+def test_an_export_that_cannot_be_is_refused_before_it_begins(
+    llama_bundle: Path, llama_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("exporter.pipeline.export_bundle")
+    load = FixedCapacityModelForCausalLM.from_pretrained
     with pytest.raises(UserInputError, match="--max-batch 0 is not allowed"):
-        load(llama_bundle, export=True, max_batch=0)
+        load(llama_checkpoint, export=True, max_batch=0)
+    with pytest.raises(UserInputError, match=r"recipe: --backend port is unknown; available: xnnpack, portable, onnx$"):
+        load(llama_checkpoint, export=True, backends="port")
+    with pytest.raises(UserInputError, match="it is a bundle already; leave export=True and its options out"):
+        load(llama_bundle, export=True)
+    with pytest.raises(UserInputError, match="it is decoder_only and no text_seq2seq; use FixedCapacityModelForCausal"):
+        FixedCapacityModelForSeq2SeqLM.from_pretrained(llama_checkpoint, export=True)
+
+
+def test_an_output_that_exists_is_kept_without_force(llama_bundle: Path, llama_checkpoint: Path) -> None:
+    before = listing(llama_bundle)
+    with pytest.raises(UserInputError, match="already exists; give --force to replace it"):
+        FixedCapacityModelForCausalLM.from_pretrained(llama_checkpoint, export=True, output=llama_bundle)
+    assert listing(llama_bundle) == before
 
 
 def test_a_bundle_of_another_kind_is_refused_with_its_class(llama_bundle: Path) -> None:
-    with pytest.raises(UserInputError, match="it is a decoder_only bundle; use FixedCapacityModelForCausalLM"):
+    with pytest.raises(UserInputError, match="it is decoder_only and no text_seq2seq; use FixedCapacityModelForCausal"):
         FixedCapacityModelForSeq2SeqLM.from_pretrained(llama_bundle)
 
 
