@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from torch import Tensor
 from transformers.cache_utils import Cache, DummyLayer, EncoderDecoderCache
 
 from exporter.drop_in.cross_attention import CrossAttentionLayer
 from exporter.drop_in.plan import CachePlan
 from exporter.drop_in.self_attention import SelfAttentionLayer
-from runtime_shims.contract.errors import RollbackTooDeep, UserInputError
+from runtime_shims.contract.errors import RollbackTooDeep, UnsupportedSetting, UserInputError
 from runtime_shims.contract.formatting import format_bytes
 
 
@@ -84,6 +86,19 @@ class FixedCapacityCache(RequestCache):
         ]
         super().__init__(layers=layers)
         self.plan = plan
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write a step's keys and values to a layer, see `SelfAttentionLayer.update`.
+
+        Raises:
+            UnsupportedSetting: the cache was made for a model of fewer layers.
+        """
+        if layer_idx >= len(self.layers):
+            count = len(self.layers)
+            raise UnsupportedSetting(f"layer {layer_idx} of a model, the cache has {count}: make it for this model")
+        return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
     def crop(self, tokens_to_remove: int) -> None:
         """Take tokens back: so many of the last when negative, all but so many of the first when positive.
