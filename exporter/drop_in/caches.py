@@ -25,6 +25,7 @@ class RequestCache(Cache):
     plan: CachePlan
     _continues = False
     _is_given = False
+    _resumed_at: int | None = None
 
     @property
     def _is_user_defined(self) -> bool:
@@ -35,22 +36,33 @@ class RequestCache(Cache):
         self._is_given = value
         if self._continues:
             self._continues = False
+            self._resumed_at = self.get_seq_length()
         else:
+            self.reset()
+
+    def activate_past_recording(self) -> None:
+        """Rings always record. Where transformers begins with this, its drafts come with the whole text once more.
+
+        A request that was to go on then begins anew. After a step was written it goes on.
+        """
+        if self._resumed_at == self.get_seq_length():
             self.reset()
 
     def reset(self) -> None:
         """Forget the request, an encoder's keys and values included. Nothing is cleared or allocated."""
         self._continues = False
+        self._resumed_at = None
         super().reset()
 
     def continue_request(self) -> None:
         """The next `generate` call goes on where this request stands, once.
 
         Give that call the whole conversation's ids; those that the cache holds are not computed again. Without this
-        call the answer is the same, and they are. An encoder-decoder model's source must be the same.
+        call the answer is the same, and they are; so they are where an assistant or prompt lookup drafts.
 
         Raises:
             UserInputError: the last step was broken off, so that layers hold different lengths.
+            UnsupportedSetting: the model has an encoder.
         """
         if len({layer.length for layer in self.owners}) > 1:
             raise UserInputError("the last step was broken off half-way: call reset() and begin the request again")
@@ -139,6 +151,12 @@ class FixedCapacityEncoderDecoderCache(RequestCache, EncoderDecoderCache):
     @property
     def owners(self) -> Sequence[SelfAttentionLayer]:
         return self.self_attention_cache.owners
+
+    def continue_request(self) -> None:
+        """Refused: transformers writes a decoder's text behind an encoder whole, whatever the cache holds."""
+        raise UnsupportedSetting(
+            "requests with an encoder do not go on: give generate the whole text without this call, for the same answer"
+        )
 
     def check_dynamic_cache(self, method: str) -> None:
         """Transformers asks this before it takes back, repeats or selects: all of that works here."""

@@ -78,7 +78,7 @@ class GenerateError(SpecError):
 def check_generate(config: GenerationConfig, arguments: Mapping[str, Any], shared: SharedSession) -> None:
     """Raise GenerateError that names every setting and argument which is not served, and what is."""
     faults = [*_setting_faults(config), *_argument_faults(arguments, shared)]
-    faults += _draft_faults(config.prompt_lookup_num_tokens, shared.session.limits.max_draft)
+    faults += _draft_faults(config.prompt_lookup_num_tokens, shared.session.limits.max_draft, arguments.get("cache"))
     raise_if_any(GenerateError, "generate", faults)
 
 
@@ -131,7 +131,9 @@ def _cache_faults(cache: object, shared: SharedSession) -> Iterator[str]:
         yield f"cache is a {type(cache).__name__}: give one that this model's generate returned, or leave it out"
 
 
-def _draft_faults(drafts: int | None, most: int) -> Iterator[str]:
+def _draft_faults(drafts: int | None, most: int, cache: object) -> Iterator[str]:
+    if drafts is not None and isinstance(cache, RequestCache) and cache.rows:
+        yield f"prompt_lookup_num_tokens={drafts}: drafts come with the whole text; leave cache out"
     if drafts is not None and drafts > most:
         fault = f"prompt_lookup_num_tokens={drafts}: the bundle verifies at most {most} drafts"
         yield f"{fault}; {'use fewer, or ' if most else ''}export with a larger --max-draft"

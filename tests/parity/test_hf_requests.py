@@ -78,6 +78,9 @@ def test_a_text_that_does_not_go_on_from_the_cache_is_refused(lowered: Lowered) 
     for other in (tokens(1, 12, seed=9), text, text[:, :2]):
         with pytest.raises(UserInputError, match=f"cache holds {held} tokens that the text of {other.shape[1]} does"):
             model.generate(other, cache=cache, max_new_tokens=2)
+    whole = torch.cat([text, tokens(1, 9, seed=3)], dim=1)
+    with pytest.raises(GenerateError, match="drafts come with the whole text; leave cache out"):
+        model.generate(whole, cache=cache, prompt_lookup_num_tokens=2)
     fresh = tokens(1, 3, seed=2)
     mask = torch.ones(1, held + 3, dtype=torch.int64)  # of everything, while the tokens are the new ones
     answer = model.generate(fresh, attention_mask=mask, cache=cache, max_new_tokens=4)
