@@ -137,6 +137,9 @@ def export_model(
         draft=draft,
     )
     if list_recipes:
+        others = {"max_memory": max_memory, "greedy": greedy, "output": output, "force": force}
+        others |= {"plan_only": plan_only, "no_verify": no_verify}
+        given |= {name: value for name, value in others.items() if value}
         print_recipes(_listed(recipe, device, given), as_json=json)
         return
     chosen = chosen_recipe(recipe, device, given)

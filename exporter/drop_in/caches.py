@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin, DummyLayer, EncoderDecoderCache
 
 from exporter.drop_in.cross_attention import CrossAttentionLayer
 from exporter.drop_in.plan import CachePlan
 from exporter.drop_in.self_attention import SelfAttentionLayer
-from runtime_shims.contract.errors import RollbackTooDeep, UserInputError
+from runtime_shims.contract.errors import RollbackTooDeep, UnsupportedSetting, UserInputError
 from runtime_shims.contract.formatting import format_bytes
 
 
@@ -24,6 +25,7 @@ class RequestCache(Cache):
     plan: CachePlan
     _continues = False
     _is_given = False
+    _resumed_at: int | None = None
 
     @property
     def _is_user_defined(self) -> bool:
@@ -34,22 +36,33 @@ class RequestCache(Cache):
         self._is_given = value
         if self._continues:
             self._continues = False
+            self._resumed_at = self.get_seq_length()
         else:
+            self.reset()
+
+    def activate_past_recording(self) -> None:
+        """Rings always record. Where transformers begins with this, its drafts come with the whole text once more.
+
+        A request that was to go on then begins anew. After a step was written it goes on.
+        """
+        if self._resumed_at == self.get_seq_length():
             self.reset()
 
     def reset(self) -> None:
         """Forget the request, an encoder's keys and values included. Nothing is cleared or allocated."""
         self._continues = False
+        self._resumed_at = None
         super().reset()
 
     def continue_request(self) -> None:
         """The next `generate` call goes on where this request stands, once.
 
         Give that call the whole conversation's ids; those that the cache holds are not computed again. Without this
-        call the answer is the same, and they are. An encoder-decoder model's source must be the same.
+        call the answer is the same, and they are; so they are where an assistant or prompt lookup drafts.
 
         Raises:
             UserInputError: the last step was broken off, so that layers hold different lengths.
+            UnsupportedSetting: the model has an encoder.
         """
         if len({layer.length for layer in self.owners}) > 1:
             raise UserInputError("the last step was broken off half-way: call reset() and begin the request again")
@@ -85,6 +98,19 @@ class FixedCapacityCache(RequestCache):
         ]
         super().__init__(layers=layers)
         self.plan = plan
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write a step's keys and values to a layer, see `SelfAttentionLayer.update`.
+
+        Raises:
+            UnsupportedSetting: the cache was made for a model of fewer layers.
+        """
+        if layer_idx >= len(self.layers):
+            count = len(self.layers)
+            raise UnsupportedSetting(f"layer {layer_idx} of a model, the cache has {count}: make it for this model")
+        return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
     def crop(self, tokens_to_remove: int) -> None:
         """Take tokens back: so many of the last when negative, all but so many of the first when positive.
@@ -143,6 +169,12 @@ class FixedCapacityEncoderDecoderCache(RequestCache, EncoderDecoderCache):
     @property
     def owners(self) -> Sequence[SelfAttentionLayer]:
         return self.self_attention_cache.owners
+
+    def continue_request(self) -> None:
+        """Refused: transformers writes a decoder's text behind an encoder whole, whatever the cache holds."""
+        raise UnsupportedSetting(
+            "requests with an encoder do not go on: give generate the whole text without this call, for the same answer"
+        )
 
     def check_dynamic_cache(self, method: str) -> None:
         """Transformers asks this before it takes back, repeats or selects: all of that works here."""

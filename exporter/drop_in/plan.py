@@ -77,9 +77,13 @@ def plan_caches(model: PreTrainedModel, limits: dict[str, Any], dtype: Any, devi
     Raises:
         PlanError: a `ValueError` that lists every wrong argument and every layer that is not supported.
     """
+    if not isinstance(getattr(model, "config", None), PretrainedConfig):
+        fault = f"it is made for a model of transformers, got a {type(model).__name__}"
+        raise PlanError("a fixed-capacity cache", [fault])
     config = _decoder_config(model.config)
     types, arguments = get_layer_types_and_kwargs(config)
-    faults = [*_limit_faults(model.config, limits), *_layer_faults(config, types), *_placement_faults(model, dtype)]
+    faults = [*_limit_faults(model.config, limits), *_layer_faults(config, types)]
+    faults += _placement_faults(model, dtype, device)
     raise_if_any(PlanError, f"a fixed-capacity cache for {type(model).__name__}", faults)
     capacity = Capacity(
         **limits,
@@ -139,11 +143,15 @@ def _layer_faults(config: PretrainedConfig, types: list[str]) -> list[str]:
     ]
 
 
-def _placement_faults(model: PreTrainedModel, dtype: Any) -> list[str]:
+def _placement_faults(model: PreTrainedModel, dtype: Any, device: Any) -> list[str]:
     faults = []
     devices = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
     if len(devices) > 1:
         faults.append(f"the model is spread over {', '.join(sorted(devices))}, one device is supported")
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         faults.append(f"dtype must be a floating-point torch.dtype, got {pictured(dtype)}")
+    try:
+        torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError):
+        faults.append(f"device must be a torch.device or the name of one, got {pictured(device)}")
     return faults

@@ -36,7 +36,7 @@ class FixedCapacityModelForCausalLM(FixedCapacityModel):
         `attention_mask` is 0 for padding, on the left of prompts; its last T columns count.
         Raises GenerateError for what programs do not take, UserInputError or CapacityExceeded.
         """
-        tokens_BT = check_forward({"input_ids": input_ids}, others)
+        tokens_BT = check_forward({"input_ids": input_ids}, cache, logits_to_keep, others, self._shared)
         cache = RequestCache(self._shared, None) if cache is None else cache
         logits_BKV = self._logits(cache, tokens_BT, attention_mask, logits_to_keep)
         return CausalLMOutputWithPast(logits=logits_BKV, cache=cache)

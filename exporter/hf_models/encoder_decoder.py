@@ -47,7 +47,8 @@ class EncoderDecoder(FixedCapacityModel):
         Raises GenerateError for what programs do not take, UserInputError or CapacityExceeded.
         """
         source = others.pop(self.main_input_name, None)
-        tokens_BT = check_forward({"decoder_input_ids": decoder_input_ids}, others)
+        tokens = {"decoder_input_ids": decoder_input_ids}
+        tokens_BT = check_forward(tokens, cache, logits_to_keep, others, self._shared)
         if cache is None:
             given = EncoderInput(source) if encoder_outputs is None else encoder_outputs
             cache = RequestCache(self._shared, self._source(given, attention_mask))

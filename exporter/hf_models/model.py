@@ -5,10 +5,9 @@ Shape legend: B rows, T tokens of a call, E encoder positions, K tokens with log
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,21 +21,26 @@ from exporter.hf_models.drafts import DraftsThatFit
 from exporter.hf_models.opening import OpenBundle, open_bundle
 from exporter.hf_models.processors import quick
 from exporter.hf_models.refusals import check_generate
-from exporter.hf_models.request_cache import RequestCache, SharedSession
+from exporter.hf_models.request_cache import RequestCache, SharedSession, real_tokens
 from exporter.hf_models.row_ends import RowEnds
-from exporter.hf_models.saving import push_bundle, save_bundle
+from exporter.hf_models.saving import check_options, push_bundle, save_bundle
+from exporter.hf_models.torch_threads import one_torch_thread
 from runtime_shims.contract.errors import UnsupportedSetting
 from runtime_shims.contract.manifest import Manifest, ModelKind
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 
 CPU = torch.device("cpu")
+LOOP = ("inputs", "logits_processor", "stopping_criteria", "streamer", "synced_gpus", "prefix_allowed_tokens_fn")
+"""Arguments of `generate` that are no settings."""
+POSITIONAL = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
+"""Arguments of `generate` in transformers' order."""
 
 
 class FixedCapacityModel(GenerationMixin, ABC):
     """A bundle that `generate`, pipelines and streamers of transformers take for a model; it runs on the CPU.
 
-    Subclasses say which kind of bundle they are. One request uses the program at a time.
+    Subclasses say which kind of bundle they are. One request uses the program at a time; those of other threads wait.
     """
 
     kind: ClassVar[ModelKind]
@@ -63,13 +67,19 @@ class FixedCapacityModel(GenerationMixin, ABC):
             model: directory or Hub id of a bundle; with `export=True` what export-model takes.
             options: `backend` and `threads` of the program that runs, and `check_hashes` (default: True) of its files;
                 `revision`, `token`, `cache_dir` and `local_files_only` for the Hub; `export`, and with it the options
-                of export-model by the names of `Recipe` (`max_batch=8`), and `output`, where to keep the bundle.
+                of export-model by the names of `Recipe` (`max_batch=8`), `greedy`, `max_memory` and `verify`; `output`,
+                where to keep the bundle, and `force` to replace one.
 
         Raises:
             UserInputError: an option that does not exist, or a bundle of another kind.
             BundleError: there is no bundle, or it is damaged.
         """
-        return cls(open_bundle(model, cls.kind, options))
+        return cls.of_bundle(open_bundle(model, cls.kind, options))
+
+    @classmethod
+    def of_bundle(cls, opened: OpenBundle) -> FixedCapacityModel:
+        """The model over a bundle that is open, which is one of this kind."""
+        return cls(opened)
 
     @property
     def manifest(self) -> Manifest:
@@ -110,6 +120,10 @@ class FixedCapacityModel(GenerationMixin, ABC):
         """Itself: a program only infers."""
         return self
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refused: a program that is loaded stays in its process, and is one."""
+        raise UnsupportedSetting("a loaded program is neither copied nor pickled; open the bundle once more")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
@@ -122,22 +136,28 @@ class FixedCapacityModel(GenerationMixin, ABC):
 
         Raises GenerateError, UserInputError, or CapacityExceeded.
         """
-        given = dict(zip(("inputs", "generation_config", "logits_processor", "stopping_criteria"), args, strict=False))
-        arguments = {**given, **kwargs}
+        arguments = {**dict(zip(POSITIONAL, args, strict=False)), **kwargs}
         config, _ = self._prepare_generation_config(**{"generation_config": None, **_settings(arguments)})
         check_generate(config, arguments, self._shared)
-        with one_torch_thread():
+        with self._shared.lock, one_torch_thread():
             return super().generate(*args, **kwargs)
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
         """Copy the bundle to a directory, with a model card; with `push_to_hub` upload it too.
 
+        `kwargs`: `license`, which goes into the card; with `push_to_hub` its options, and `repo_id` (default: the name
+        of the directory).
+
         Raises:
-            OutputError: the directory is a file, or holds another bundle.
+            UserInputError: an option that does not exist.
+            OutputError: the directory is a file, or holds another bundle or a checkpoint.
+            SaveFailed: it cannot be written.
         """
+        repo_id = kwargs.pop("repo_id", Path(save_directory).name)
+        check_options("save_pretrained", kwargs)
         save_bundle(self.bundle, Path(save_directory), kwargs.get("license"))
         if push_to_hub:
-            self.push_to_hub(kwargs.pop("repo_id", Path(save_directory).name), **kwargs)
+            self.push_to_hub(repo_id, **kwargs)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the bundle and its model card; returns the address of the commit.
@@ -152,8 +172,9 @@ class FixedCapacityModel(GenerationMixin, ABC):
     ) -> Tensor:
         """Write tokens int64 [B, T]; logits of the last `logits_to_keep` (0: of all), float32 [B, K, V]."""
         columns = tokens_BT.shape[1]
-        mask_BT = None if mask is None else mask[:, -columns:]
-        return cache.write(tokens_BT, mask_BT, min(int(logits_to_keep), columns) or columns)
+        is_of_all = mask is not None and mask.shape[1] == cache.get_seq_length() + columns
+        mask_BT = mask[:, -columns:] if mask is not None and is_of_all else mask
+        return cache.write(tokens_BT, mask_BT, min(logits_to_keep, columns) or columns)
 
     def _source(self, encoder_outputs: Any, attention_mask: Tensor | None) -> SourceInput | None:
         """The encoder input of a request that begins; decoder-only models have none."""
@@ -180,12 +201,27 @@ class FixedCapacityModel(GenerationMixin, ABC):
         batch_size: int,
         max_cache_length: int,
     ) -> None:
-        """The request is there already; drafts must not run over its capacity."""
+        """The request is there already; drafts must not run over its capacity. Sessions cut prompts into chunks."""
         cache: RequestCache = model_kwargs["cache"]
+        generation_config.prefill_chunk_size = None
         most = self.session.limits.max_dec + 1 + cache.padding
         generation_config._is_cut = generation_config.max_length > most
         generation_config._request = cache
         generation_config.max_length = min(generation_config.max_length, most)
+
+    def _prefill(
+        self, input_ids: Tensor, generation_config: GenerationConfig, model_kwargs: dict[str, Any], **options: Any
+    ) -> Any:
+        """As transformers does; a whole text must go on from what its cache holds.
+
+        Text that comes without a mask is a whole one: transformers says so to itself for decoder-only models alone.
+        """
+        mask = model_kwargs.get(self._mask_name())
+        if mask is None and not hasattr(generation_config, "_mask_length"):
+            generation_config._mask_length = input_ids.shape[1]
+        if input_ids.shape[1] == (generation_config._mask_length if mask is None else mask.shape[1]):
+            model_kwargs["cache"].check_goes_on(real_tokens(input_ids, mask))
+        return super()._prefill(input_ids, generation_config, model_kwargs, **options)
 
     def _get_logits_processor(self, *args: Any, **kwargs: Any) -> LogitsProcessorList:
         return quick(super()._get_logits_processor(*args, **kwargs))
@@ -199,18 +235,6 @@ class FixedCapacityModel(GenerationMixin, ABC):
         return RowEnds(criteria, generation_config._request, generation_config._is_cut)
 
 
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Cores are the program's: PyTorch's threads, once woken by a sum over the vocabulary, wait busily for more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _settings(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `generate` that can be settings."""
-    loop = ("inputs", "logits_processor", "stopping_criteria", "streamer", "synced_gpus", "prefix_allowed_tokens_fn")
-    return {name: value for name, value in arguments.items() if name not in loop}
+    return {name: value for name, value in arguments.items() if name not in LOOP}

@@ -14,6 +14,8 @@ from transformers import AutoConfig, GenerationConfig, PretrainedConfig
 from exporter.bundle.writer import CONFIG_NAME, GENERATION_CONFIG_NAME
 from exporter.spec.faults import ModelSourceError, SpecError, one_line, raise_if_any
 from exporter.spec.memory import parse_bytes
+from exporter.spec.model_source import resolve_source
+from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from runtime_shims.contract.bundle_reader import Bundle, read_bundle
 from runtime_shims.contract.errors import UserInputError
@@ -31,7 +33,7 @@ CLASSES: dict[ModelKind, str] = {
 RUN = ("threads", "backend", "check_hashes")
 HUB = ("revision", "token", "cache_dir", "local_files_only")
 RECIPE = tuple(field.name for field in fields(Recipe) if field.name != "model")
-EXPORT = (*RECIPE, "greedy", "max_memory", "verify", "output")
+EXPORT = (*RECIPE, "greedy", "max_memory", "verify", "output", "force")
 
 
 class LoadError(SpecError):
@@ -62,15 +64,16 @@ def open_bundle(model: str | os.PathLike[str], kind: ModelKind, options: Mapping
     _check_options(given, is_export)
     temporary = None
     if is_export:
+        recipe = _recipe(str(model), given)
+        _require_kind(str(model), ModelSpec.from_config(resolve_source(recipe).load_config()).kind, kind)
         if given.get("output") is None:
             temporary = TemporaryDirectory(prefix="fixed-capacity-")
-        path = _export(str(model), given, temporary)
+        path = _export(recipe, given, temporary)
     else:
         path = Path(model) if Path(model).exists() else _download(str(model), given)
         _require_bundle(path)
     bundle = read_bundle(path, check_hashes=not is_export and given.get("check_hashes", True))
-    if bundle.manifest.kind != kind:
-        raise LoadError(str(model), [f"it is a {bundle.manifest.kind} bundle; use {CLASSES[bundle.manifest.kind]}"])
+    _require_kind(str(model), bundle.manifest.kind, kind)
     config, generation_config = _configs(bundle)
     session = open_session(bundle, given.get("backend"), given.get("threads"))
     return OpenBundle(str(model), bundle, session, config, generation_config, temporary)
@@ -84,17 +87,32 @@ def _check_options(given: Mapping[str, Any], is_export: bool) -> None:
     raise_if_any(LoadError, "from_pretrained", faults)
 
 
-def _export(model: str, given: Mapping[str, Any], temporary: TemporaryDirectory[str] | None) -> Path:
+def _recipe(model: str, given: Mapping[str, Any]) -> Recipe:
+    """What an export is asked for. A bundle in the place of a checkpoint is a common mistake, and has an answer."""
+    if (Path(model) / MANIFEST_NAME).is_file():
+        raise LoadError(model, ["it is a bundle already; leave export=True and its options out"])
+    recipe = {name: given[name] for name in RECIPE if name in given}
+    backends = recipe.get("backends", ())
+    if backends:
+        recipe["backends"] = (backends,) if isinstance(backends, str) else tuple(backends)
+    return Recipe(model, **recipe)
+
+
+def _require_kind(model: str, found: ModelKind, wanted: ModelKind) -> None:
+    """Of a model before minutes are spent on its export, and of a bundle before its program is loaded."""
+    if found != wanted:
+        raise LoadError(model, [f"it is {found} and no {wanted}; use {CLASSES[found]}"])
+
+
+def _export(recipe: Recipe, given: Mapping[str, Any], temporary: TemporaryDirectory[str] | None) -> Path:
     from exporter.pipeline import export_bundle
 
-    recipe = {name: given[name] for name in RECIPE if name in given}
-    if "backends" in recipe:
-        recipe["backends"] = tuple(recipe["backends"])
     max_memory = given.get("max_memory")
     output = Path(given["output"]) if temporary is None else Path(temporary.name) / "model.bundle"
     export_bundle(
-        Recipe(model, **recipe),
+        recipe,
         output,
+        force=given.get("force", False),
         verify=given.get("verify", True),
         greedy=given.get("greedy", False),
         max_memory_bytes=None if max_memory is None else parse_bytes(str(max_memory)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from transformers import AutoFeatureExtractor, AutomaticSpeechRecognitionPipeline, AutoTokenizer, Pipeline
 from transformers import TextGenerationPipeline as StockTextGeneration
 
@@ -15,7 +16,8 @@ from exporter.hf_models.encoder_decoder import FixedCapacityModelForSeq2SeqLM
 from exporter.hf_models.model import FixedCapacityModel
 from exporter.hf_models.speech import FixedCapacityModelForSpeechSeq2Seq
 from exporter.spec.faults import SpecError
-from runtime_shims.reference.audio import AudioCut, read_mono
+from runtime_shims.contract.errors import UserInputError
+from runtime_shims.reference.audio import AudioCut, read_mono, resample
 from runtime_shims.reference.text import TOKENIZER_DIRECTORY, has_tokenizer
 
 TEXT_TO_TEXT = {
@@ -41,12 +43,33 @@ class TextGenerationPipeline(StockTextGeneration):
 class SpeechPipeline(AutomaticSpeechRecognitionPipeline):
     """That of transformers, which needs ffmpeg for files; here they are read as `run-model generate` reads them."""
 
+    @property
+    def type(self) -> str:
+        """What transformers takes the model for: `seq2seq_whisper` or `seq2seq`."""
+        return self._type
+
+    @type.setter
+    def type(self, found: str) -> None:
+        """transformers takes the class of a model that it does not know for one of CTC."""
+        self._type = "seq2seq" if found == "ctc" else found
+
     def preprocess(self, inputs: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        """Features of sound: a file of any sampling rate, or what transformers takes."""
-        if isinstance(inputs, str | os.PathLike) and Path(inputs).is_file():
-            rate = self.feature_extractor.sampling_rate
+        """What the model hears: a file or a dictionary of samples, of any sampling rate; or what transformers takes."""
+        rate = self.feature_extractor.sampling_rate
+        if isinstance(inputs, os.PathLike) or (isinstance(inputs, str) and "://" not in inputs):
             inputs = {"raw": read_mono(Path(inputs), AudioCut(0.0, None), rate), "sampling_rate": rate}
+        if isinstance(inputs, dict) and "stride" not in inputs:
+            inputs = _at_rate(inputs, rate)
         yield from super().preprocess(inputs, *args, **options)
+
+
+def _at_rate(inputs: dict[str, Any], rate: int) -> dict[str, Any]:
+    """Samples [N] under `raw` or `array` at another rate; transformers would need torchaudio. Else as they are."""
+    name, given = "raw" if "raw" in inputs else "array", inputs.get("sampling_rate")
+    samples_N = np.asarray(inputs.get(name))
+    if given in (None, rate) or samples_N.ndim != 1 or samples_N.dtype.kind != "f":
+        return inputs
+    return {**inputs, name: resample(samples_N.astype(np.float32), given, rate), "sampling_rate": rate}
 
 
 class Text2TextPipeline(Pipeline):
@@ -72,6 +95,8 @@ class Text2TextPipeline(Pipeline):
 
     def preprocess(self, text: str, truncation: bool = False, prefix: str | None = None) -> Any:
         """Token ids of the text behind the task's prefix, where the checkpoint's config names one (T5's do)."""
+        if not isinstance(text, str):
+            raise UserInputError(f"task {self.task} takes texts, got a {type(text).__name__}")
         settings = getattr(self.model.config, "task_specific_params", None) or {}
         prefix = settings.get(self.task, {}).get("prefix", "") if prefix is None else prefix
         return self.tokenizer(prefix + text, truncation=truncation, return_tensors="pt")
@@ -105,28 +130,42 @@ def pipeline(task: str, model: str | os.PathLike[str] | FixedCapacityModel, **op
 
     Raises:
         TaskError: there is no such task, or the bundle is for another one.
+        UserInputError: a part that the bundle does not carry.
     """
     name = "translation" if task.startswith("translation_") else task
     if name not in TASKS:
         raise TaskError(f"task {task}", [f"bundles have none of this name; use one of {', '.join(TASKS)}"])
     model_class, pipeline_class = TASKS[name]
-    opened = model if isinstance(model, FixedCapacityModel) else model_class.from_pretrained(model)
+    opened = model_class.from_pretrained(model) if isinstance(model, str | os.PathLike) else model
     if not isinstance(opened, model_class):
         raise TaskError(f"task {task}", [f"it takes a {model_class.__name__}, got a {type(opened).__name__}"])
-    parts = {"device": "cpu", **_own_parts(opened, task), **options}
+    parts = {"device": "cpu", **options}
+    if parts.get("tokenizer") is None:
+        parts["tokenizer"] = _tokenizer(opened)
+    if task == SPEECH and parts.get("feature_extractor") is None:
+        parts["feature_extractor"] = _extractor(opened)
     return pipeline_class(model=opened, task=task, **parts)
 
 
-def _own_parts(model: FixedCapacityModel, task: str) -> dict[str, Any]:
-    """The tokenizer, able to pad a batch, and for speech the feature extractor, where the bundle has them."""
+def _tokenizer(model: FixedCapacityModel) -> Any:
+    """The bundle's tokenizer, able to pad a batch, and to cut a text to what the program takes."""
+    if not has_tokenizer(model.bundle):
+        raise UserInputError("the bundle carries no tokenizer; give tokenizer=, or export the model with its own")
     directory = str(model.bundle.root / TOKENIZER_DIRECTORY)
-    parts: dict[str, Any] = {}
-    if has_tokenizer(model.bundle):
-        tokenizer = parts["tokenizer"] = AutoTokenizer.from_pretrained(directory, local_files_only=True)
-        rules = model.manifest.tokens
-        padding = rules.pad if rules.pad is not None else next(iter(rules.eos), None)
-        if tokenizer.pad_token_id is None and padding is not None:
-            tokenizer.pad_token_id = padding
-    if task == SPEECH:
-        parts["feature_extractor"] = AutoFeatureExtractor.from_pretrained(directory, local_files_only=True)
-    return parts
+    tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+    rules, limits = model.manifest.tokens, model.manifest.limits
+    padding = rules.pad if rules.pad is not None else next(iter(rules.eos), None)
+    if tokenizer.pad_token_id is None and padding is not None:
+        tokenizer.pad_token_id = padding
+    tokenizer.model_max_length = min(tokenizer.model_max_length, limits.max_enc or limits.max_dec)
+    return tokenizer
+
+
+def _extractor(model: FixedCapacityModel) -> Any:
+    """The bundle's feature extractor."""
+    if not any(entry.role == "preprocessor" for entry in model.manifest.files):
+        raise UserInputError(
+            "the bundle carries no feature extractor; give feature_extractor=, or export the model with its own"
+        )
+    directory = str(model.bundle.root / TOKENIZER_DIRECTORY)
+    return AutoFeatureExtractor.from_pretrained(directory, local_files_only=True)

@@ -20,7 +20,7 @@ SERVED = (
     *("repetition_penalty", "encoder_repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"),
     *("bad_words_ids", "sequence_bias", "suppress_tokens", "begin_suppress_tokens", "watermarking_config"),
     *("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty", "renormalize_logits"),
-    *("remove_invalid_values", "token_healing", "num_return_sequences", "prefill_chunk_size"),
+    *("remove_invalid_values", "token_healing", "num_return_sequences"),
     *("output_scores", "output_logits", "return_dict_in_generate"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"),
     *("prompt_lookup_num_tokens", "max_matching_ngram_size"),
@@ -30,7 +30,7 @@ WITHOUT_EFFECT = (
     *("early_stopping", "length_penalty", "diversity_penalty", "num_beam_groups", "low_memory"),  # of beams
     *("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold", "is_assistant"),
     *("assistant_lookbehind", "target_lookbehind"),
-    *("disable_compile", "max_cache_len", "transformers_version"),
+    *("disable_compile", "max_cache_len", "prefill_chunk_size", "transformers_version"),
 )
 """Nothing here reads them, and in transformers they change no token of what is served."""
 _BUNDLE_DRAFTS = "prompt_lookup_num_tokens drafts here, and `run-model generate --speculate` with a model"
@@ -60,6 +60,7 @@ ARGUMENTS: dict[str, str] = {
     "negative_prompt_ids": "a second prompt per row is not run; leave it out",
     "negative_prompt_attention_mask": "a second prompt per row is not run; leave it out",
     "custom_generate": "the loop is transformers' own; leave it out",
+    "encoder_outputs": "programs encode as a request begins; give the encoder's input",
     "inputs_embeds": "programs take token ids; give input_ids",
     "decoder_inputs_embeds": "programs take token ids; give decoder_input_ids",
     "position_ids": "positions follow from attention_mask; leave it out",
@@ -77,18 +78,27 @@ class GenerateError(SpecError):
 def check_generate(config: GenerationConfig, arguments: Mapping[str, Any], shared: SharedSession) -> None:
     """Raise GenerateError that names every setting and argument which is not served, and what is."""
     faults = [*_setting_faults(config), *_argument_faults(arguments, shared)]
-    faults += _draft_faults(config.prompt_lookup_num_tokens, shared.session.limits.max_draft)
+    faults += _draft_faults(config.prompt_lookup_num_tokens, shared.session.limits.max_draft, arguments.get("cache"))
     raise_if_any(GenerateError, "generate", faults)
 
 
-def check_forward(tokens: Mapping[str, Tensor | None], others: Mapping[str, Any]) -> Tensor:
-    """The tokens, int64 [B, T]. Raises GenerateError unless they are there and `others` says nothing."""
+def check_forward(
+    tokens: Mapping[str, Tensor | None],
+    cache: object,
+    logits_to_keep: object,
+    others: Mapping[str, Any],
+    shared: SharedSession,
+) -> Tensor:
+    """The tokens, int64 [B, T]. Raises GenerateError unless all are what programs take, and `others` says nothing."""
     ((name, tokens_BT),) = tokens.items()
     faults = [f"{other}: {ARGUMENTS.get(other, 'programs do not take it; leave it out')}" for other in _asked(others)]
-    if tokens_BT is None or tokens_BT.dim() != 2:
+    if not isinstance(tokens_BT, Tensor) or tokens_BT.dim() != 2:
         faults.append(f"{name} must be token ids of shape [rows, tokens]; give them")
+    faults += _cache_faults(cache, shared)
+    if not isinstance(logits_to_keep, int) or logits_to_keep < 0:
+        faults.append(f"logits_to_keep={logits_to_keep} must be a number of last tokens, or 0 for all")
     raise_if_any(GenerateError, "forward", faults)
-    assert tokens_BT is not None
+    assert isinstance(tokens_BT, Tensor)
     return tokens_BT
 
 
@@ -111,13 +121,19 @@ def _argument_faults(arguments: Mapping[str, Any], shared: SharedSession) -> Ite
         if arguments.get(name) is not None:
             yield f"{name}: {advice}"
     cache = arguments.get("cache", arguments.get("past_key_values"))
-    if cache is not None and not (isinstance(cache, RequestCache) and cache.shared is shared):
-        yield f"cache is a {type(cache).__name__}: give one that this model's generate returned, or leave it out"
-    elif cache is not None and cache.rows > 1:
+    yield from _cache_faults(cache, shared)
+    if isinstance(cache, RequestCache) and cache.rows > 1:
         yield f"cache holds {cache.rows} rows: a conversation goes on with one; leave it out and give the whole text"
 
 
-def _draft_faults(drafts: int | None, most: int) -> Iterator[str]:
+def _cache_faults(cache: object, shared: SharedSession) -> Iterator[str]:
+    if cache is not None and not (isinstance(cache, RequestCache) and cache.shared is shared):
+        yield f"cache is a {type(cache).__name__}: give one that this model's generate returned, or leave it out"
+
+
+def _draft_faults(drafts: int | None, most: int, cache: object) -> Iterator[str]:
+    if drafts is not None and isinstance(cache, RequestCache) and cache.rows:
+        yield f"prompt_lookup_num_tokens={drafts}: drafts come with the whole text; leave cache out"
     if drafts is not None and drafts > most:
         fault = f"prompt_lookup_num_tokens={drafts}: the bundle verifies at most {most} drafts"
         yield f"{fault}; {'use fewer, or ' if most else ''}export with a larger --max-draft"

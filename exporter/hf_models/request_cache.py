@@ -9,6 +9,7 @@ Shape legend: B rows, T columns of a call, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import RLock
 
 import torch
 from torch import Tensor
@@ -22,10 +23,14 @@ Rows = list[list[int]]
 
 
 class SharedSession:
-    """A session, and the request that its caches hold. One holds them at a time."""
+    """A session, and the request that its caches hold. One holds them at a time.
+
+    `lock` is held while the session is used, so that threads take turns.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.lock = RLock()
         self.holder: RequestCache | None = None
 
 
@@ -65,6 +70,15 @@ class RequestCache:
         self.padding = padding
         self._finished.clear()
 
+    def check_goes_on(self, text: Rows) -> None:
+        """Raise UserInputError unless the whole text begins with what is held, and has more."""
+        for held, given in zip(self._rows, text, strict=False):
+            if len(given) <= len(held) or given[: len(held)] != held:
+                raise UserInputError(
+                    f"cache holds {len(held)} tokens that the text of {len(given)} does not go on from: give the whole "
+                    "text with at least one token more, or leave cache out"
+                )
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Columns written so far, padding included: all layers hold the same."""
         return self._columns
@@ -83,8 +97,8 @@ class RequestCache:
         """
         count = -max_length if max_length <= 0 else max(self._columns - max_length, 0)
         live = [row for row in range(len(self._rows)) if row not in self._finished]
-        if self._is_held:
-            for row in live:
+        with self._shared.lock:
+            for row in live if self._is_held else ():
                 self._shared.session.rollback(row, count)
         for row in live:
             del self._rows[row][len(self._rows[row]) - count :]
@@ -110,6 +124,15 @@ class RequestCache:
         self._check(added)
         vocabulary = self._shared.session.manifest.tokens.vocab_size
         logits_BKV = torch.zeros(len(added), keep, vocabulary)
+        with self._shared.lock:
+            self._write(added, keep, logits_BKV)
+        held = self._rows or [[] for _ in added]
+        self._rows = [before + tokens for before, tokens in zip(held, added, strict=True)]
+        self._columns += tokens_BT.shape[1]
+        return logits_BKV
+
+    def _write(self, added: Rows, keep: int, logits_BKV: Tensor) -> None:
+        """Write checked tokens behind those that the request has, and put the logits of the last `keep` columns."""
         if not self._rows:
             heads = [tokens[: max(len(tokens) - keep + 1, 1)] for tokens in added]
             self._begin(heads)
@@ -120,10 +143,6 @@ class RequestCache:
             if any(heads):
                 self._shared.session.feed(heads)
         self._write_wide(added, heads, logits_BKV)
-        held = self._rows or [[] for _ in added]
-        self._rows = [before + tokens for before, tokens in zip(held, added, strict=True)]
-        self._columns += tokens_BT.shape[1]
-        return logits_BKV
 
     def _check(self, added: Rows) -> None:
         """Everything that a session checks call by call, for all calls of this write."""
@@ -175,9 +194,17 @@ class RequestCache:
 
 
 def real_tokens(tokens_BT: Tensor, mask_BT: Tensor | None) -> Rows:
-    """The tokens of each row that are no padding."""
+    """The tokens of each row that are no padding. Raises UserInputError for a mask of another shape."""
     rows: Rows = tokens_BT.tolist()
     if mask_BT is None:
         return rows
+    check_mask(mask_BT, tokens_BT)
     kept = mask_BT.bool().tolist()
     return [[token for token, is_real in zip(*pair, strict=True) if is_real] for pair in zip(rows, kept, strict=True)]
+
+
+def check_mask(mask: Tensor, values: Tensor) -> None:
+    """Raise UserInputError unless there is a value of the mask for each token or sample."""
+    if mask.shape != values.shape:
+        shapes = f"{tuple(mask.shape)} for an input of shape {tuple(values.shape)}"
+        raise UserInputError(f"an attention mask has shape {shapes}; give one of the same, or leave it out")

@@ -19,6 +19,10 @@ COMMIT = ("commit_message", "commit_description", "revision", "create_pr")
 REPOSITORY = ("private", "token", "license")
 
 
+class SaveFailed(ExportFailed):
+    """A file of the copy could not be written."""
+
+
 class PushFailed(ExportFailed):
     """The Hub refused an upload, or could not be reached."""
 
@@ -27,19 +31,25 @@ def save_bundle(bundle: Bundle, directory: Path, licence: str | None = None) -> 
     """Copy the bundle into `directory`, which is made if need be, and write its model card.
 
     Raises:
-        OutputError: the directory is a file, or holds another bundle.
+        OutputError: the directory is a file, or holds another bundle or a checkpoint.
+        SaveFailed: a file cannot be written.
     """
     if directory.exists() and not directory.is_dir():
         raise OutputError(str(directory), ["it is a file; give a directory"])
     manifest = directory / MANIFEST_NAME
     if manifest.is_file() and manifest.read_bytes() != (bundle.root / MANIFEST_NAME).read_bytes():
         raise OutputError(str(directory), ["it holds another bundle; give another directory"])
-    for path in bundle_files(bundle):
-        target = directory / path.relative_to(bundle.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not (target.exists() and target.samefile(path)):
-            shutil.copyfile(path, target)
-    (directory / CARD_NAME).write_text(model_card(bundle.manifest, licence), encoding="utf-8")
+    if not manifest.is_file() and any(directory.glob("*.safetensors")):  # whose settings the bundle's would replace
+        raise OutputError(str(directory), ["it holds a checkpoint; give another directory"])
+    try:
+        for path in bundle_files(bundle):
+            target = directory / path.relative_to(bundle.root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not (target.exists() and target.samefile(path)):
+                shutil.copyfile(path, target)
+        (directory / CARD_NAME).write_text(model_card(bundle.manifest, licence), encoding="utf-8")
+    except OSError as error:
+        raise SaveFailed(str(directory), [f"it cannot be written: {one_line(error)}"]) from error
 
 
 def bundle_files(bundle: Bundle) -> Iterator[Path]:
@@ -61,9 +71,7 @@ def push_bundle(bundle: Bundle, repo_id: str, options: Mapping[str, Any]) -> str
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
-    unknown = [name for name in options if name not in (*COMMIT, *REPOSITORY)]
-    if unknown:
-        raise UserInputError(f"push_to_hub has no {', '.join(unknown)}; there are {', '.join((*COMMIT, *REPOSITORY))}")
+    check_options("push_to_hub", options)
     card = model_card(bundle.manifest, options.get("license")).encode()
     files = [(path.relative_to(bundle.root).as_posix(), path) for path in bundle_files(bundle)]
     operations = [CommitOperationAdd(name, path) for name, path in files]
@@ -75,3 +83,11 @@ def push_bundle(bundle: Bundle, repo_id: str, options: Mapping[str, Any]) -> str
         return api.create_commit(made.repo_id, [*operations, CommitOperationAdd(CARD_NAME, card)], **commit).commit_url
     except Exception as error:  # the Hub's client raises a dozen kinds, and those of its HTTP library
         raise PushFailed(repo_id, [f"it cannot be pushed: {one_line(error)}"]) from error
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Raise UserInputError for options that neither a card nor an upload has."""
+    known = (*COMMIT, *REPOSITORY)
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise UserInputError(f"{method} has no {', '.join(unknown)}; there are {', '.join(known)}")

@@ -27,7 +27,7 @@ def as_model(lowered: Lowered) -> FixedCapacityModel:
     (made,) = [one for one in CLASSES if one.kind == lowered.bundle.manifest.kind]
     stock = lowered.stock.model
     settings = greedy_settings(stock.generation_config)
-    return made(OpenBundle("tiny", lowered.bundle, lowered.session, stock.config, settings, None))
+    return made.of_bundle(OpenBundle("tiny", lowered.bundle, lowered.session, stock.config, settings, None))
 
 
 def padded(lengths: tuple[int, ...], is_left: bool, seed: int = 0) -> dict[str, Tensor]:

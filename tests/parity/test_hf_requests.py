@@ -6,6 +6,8 @@ Shape legend: B rows, T tokens.
 from __future__ import annotations
 
 import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -57,6 +59,50 @@ def test_a_conversation_goes_on_in_its_cache(lowered: Lowered, monkeypatch: pyte
     assert torch.equal(answer, lowered.stock.model.generate(whole, max_new_tokens=8))
 
 
+@on(T5)
+def test_a_conversation_with_an_encoder_goes_on_in_its_cache(lowered: Lowered) -> None:
+    """Stock transformers writes the whole text once more where it comes without a mask."""
+    model, inputs = as_model(lowered), inputs_of(lowered, (5,))
+    whole = model.generate(**inputs, max_new_tokens=12)
+    first = model.generate(**inputs, max_new_tokens=5, return_dict_in_generate=True)
+    options = {"decoder_input_ids": first.sequences, "cache": first.cache, "max_new_tokens": 7}
+    assert torch.equal(model.generate(**inputs, **options), whole)
+    assert first.cache.get_seq_length() == whole.shape[1] - 1
+
+
+@on(LLAMA_PORTABLE)
+def test_a_text_that_does_not_go_on_from_the_cache_is_refused(lowered: Lowered) -> None:
+    model, text = as_model(lowered), tokens(1, 6)
+    cache = model.generate(text, max_new_tokens=2, return_dict_in_generate=True).cache
+    held = cache.get_seq_length()
+    for other in (tokens(1, 12, seed=9), text, text[:, :2]):
+        with pytest.raises(UserInputError, match=f"cache holds {held} tokens that the text of {other.shape[1]} does"):
+            model.generate(other, cache=cache, max_new_tokens=2)
+    whole = torch.cat([text, tokens(1, 9, seed=3)], dim=1)
+    with pytest.raises(GenerateError, match="drafts come with the whole text; leave cache out"):
+        model.generate(whole, cache=cache, prompt_lookup_num_tokens=2)
+    fresh = tokens(1, 3, seed=2)
+    mask = torch.ones(1, held + 3, dtype=torch.int64)  # of everything, while the tokens are the new ones
+    answer = model.generate(fresh, attention_mask=mask, cache=cache, max_new_tokens=4)
+    assert answer.shape[1] == 3 + 4
+
+
+@on(LLAMA_PORTABLE)
+def test_chunks_of_a_prompt_may_be_padding(lowered: Lowered) -> None:
+    inputs = inputs_of(lowered)
+    found = as_model(lowered).generate(**inputs, pad_token_id=PAD, max_new_tokens=6, prefill_chunk_size=2)
+    assert torch.equal(found, lowered.stock.model.generate(**inputs, pad_token_id=PAD, max_new_tokens=6))
+
+
+@on(LLAMA_PORTABLE, T5)
+def test_a_mask_of_another_shape_is_refused(lowered: Lowered) -> None:
+    model, inputs = as_model(lowered), inputs_of(lowered, (4, 2))
+    for mask in (inputs["attention_mask"][:, 1:], inputs["attention_mask"][:1], torch.eye(2, 5, dtype=torch.int64)):
+        shape = re.escape(str(tuple(mask.shape)))
+        with pytest.raises(UserInputError, match=rf"mask has shape {shape} for an input of shape \(2, 4\); give one"):
+            model.generate(inputs["input_ids"], attention_mask=0 * mask, max_new_tokens=2)
+
+
 @on(LLAMA_PORTABLE, T5)
 def test_a_request_that_another_one_displaced_is_run_again(lowered: Lowered) -> None:
     model = as_model(lowered)
@@ -101,3 +147,17 @@ def test_a_cache_of_several_rows_or_of_another_model_is_refused(lowered: Lowered
         model.generate(tokens(2, 8), cache=cache)
     with pytest.raises(GenerateError, match="cache is a RequestCache: give one that this model's"):
         other.generate(tokens(2, 8), cache=cache)
+    with pytest.raises(GenerateError, match="cache is a RequestCache: give one that this model's"):
+        other(tokens(2, 1), cache=cache)
+
+
+@on(LLAMA_PORTABLE)
+def test_threads_take_turns(lowered: Lowered) -> None:
+    model, texts = as_model(lowered), [tokens(1, 6, seed) for seed in range(4)]
+    alone = [model.generate(text, max_new_tokens=20) for text in texts]
+    with ThreadPoolExecutor(len(texts)) as threads:
+        together = list(threads.map(lambda text: model.generate(text, max_new_tokens=20), 3 * texts))
+        steps = list(threads.map(lambda text: model(text).logits, 3 * texts))
+    assert all(map(torch.equal, together, 3 * alone))
+    for found, text in zip(steps, 3 * texts, strict=True):
+        torch.testing.assert_close(found, model(text).logits, atol=0, rtol=0)

@@ -12,6 +12,7 @@ from transformers import pipeline as stock_pipeline
 
 from exporter.hf import FixedCapacityModelForSeq2SeqLM, pipeline
 from exporter.hf_models.pipelines import Text2TextPipeline
+from runtime_shims.contract.errors import UserInputError
 from tests.support.small_t5 import LONGEST, SMALL_T5, load, strings
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines.py"
@@ -85,8 +86,15 @@ def test_a_text_that_is_too_long_is_refused_or_cut_where_that_is_asked_for(
     run = pipeline("translation", model)
     with pytest.raises(Exception, match=r"the encoder holds at most 27 positions; .*--max-enc"):
         run("a" * 40)
+    assert run("ab" * 20, truncation=True) == run("ab" * 13)  # and the end of the text
     run.tokenizer.model_max_length = 4
     assert run("abcdef", truncation=True) == [{"translation_text": "cba"}]
+
+
+def test_what_is_no_text_is_refused(model: FixedCapacityModelForSeq2SeqLM) -> None:
+    for given in (None, b"abc", [1, 2]):
+        with pytest.raises(UserInputError, match=r"task translation takes texts, got a (NoneType|bytes|int)"):
+            pipeline("translation", model)(given)
 
 
 def test_transformers_has_no_text_to_text_pipelines_any_more(model: FixedCapacityModelForSeq2SeqLM) -> None:

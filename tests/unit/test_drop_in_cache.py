@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import (
+    AutoModelForCausalLM,
     DynamicCache,
     PreTrainedModel,
 )
 
 from runtime_shims.contract.errors import CapacityExceeded, RollbackTooDeep, UnsupportedSetting, UserInputError
-from tests.support import tiny_models
+from tests.support import tiny_configs, tiny_models
 from tests.support.drop_in import (
     MAX_DEC,
     MAX_DRAFT,
@@ -49,6 +50,15 @@ def test_states_of_another_model_or_dtype_are_refused_at_the_first_step(gemma3: 
         step(tiny_models.build("qwen2"), small_cache(gemma3), tokens)
     with pytest.raises(UnsupportedSetting, match=r"torch.float32 on cpu, the cache was made for .* torch.float16"):
         step(gemma3, small_cache(gemma3, dtype=torch.float16), tokens)
+    with pytest.raises(UnsupportedSetting, match=r"layer 2 of a model, the cache has 2: make it for this model"):
+        step(gemma3, _cache_of_two_layers(), tokens)
+
+
+def _cache_of_two_layers() -> FixedCapacity:
+    """Of a model that differs from `gemma3` in nothing else that a cache sees."""
+    config = tiny_configs.gemma3()
+    config.num_hidden_layers, config.layer_types = 2, config.layer_types[:2]
+    return small_cache(AutoModelForCausalLM.from_config(config))
 
 
 def test_exactly_the_capacity_is_usable_and_the_next_token_is_refused(gemma3: PreTrainedModel) -> None:
@@ -200,13 +210,20 @@ def test_continuing_is_asked_for_once_per_call(gemma3: PreTrainedModel) -> None:
     assert cache.get_seq_length() == 5 + 4 - 1
 
 
-def test_a_reset_takes_back_that_a_request_was_to_go_on(t5: PreTrainedModel) -> None:
-    cache = small_cache(t5)
-    answer(t5, tiny_models.tokens(1, 9, seed=1), cache)
+def test_a_reset_takes_back_that_a_request_was_to_go_on(gemma3: PreTrainedModel) -> None:
+    cache = small_cache(gemma3)
+    answer(gemma3, tiny_models.tokens(1, 9, seed=1), cache)
     cache.continue_request()
     cache.reset()
-    source = tiny_models.tokens(1, 9, seed=2)
-    check_equal(answer(t5, source, cache), answer(t5, source))
+    prompt = tiny_models.tokens(1, 9, seed=2)
+    check_equal(answer(gemma3, prompt, cache), answer(gemma3, prompt))
+
+
+def test_a_request_with_an_encoder_does_not_go_on(t5: PreTrainedModel) -> None:
+    """Stock `generate` writes the whole text of the decoder behind what a cache holds, unless it has a mask."""
+    cache = small_cache(t5)
+    with pytest.raises(UnsupportedSetting, match="requests with an encoder do not go on: give generate the whole text"):
+        cache.continue_request()
 
 
 def test_a_step_that_was_broken_off_is_not_gone_on_with(

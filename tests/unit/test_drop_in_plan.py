@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from exporter.hf import fixed_capacity_cache
-from tests.support import drop_in_models, tiny_models
+from tests.support import drop_in_models, tiny_configs, tiny_models
 from tests.support.drop_in import MAX_BATCH, MAX_DEC, MAX_DRAFT, MAX_ENC, answer, buffers, check_equal, small_cache
 from tests.support.tiny_configs import DECODER_SHAPE, HIDDEN, WINDOW
 
@@ -71,6 +71,8 @@ WRONG = [
     ("gemma3", {"max_draft": -1}, "max_draft must be an integer >= 0, got -1"),
     ("gemma3", {"dtype": "float16"}, "dtype must be a floating-point torch.dtype, got 'float16'"),
     ("gemma3", {"dtype": torch.int8}, "dtype must be a floating-point torch.dtype, got torch.int8"),
+    ("gemma3", {"device": "frob"}, "device must be a torch.device or the name of one, got 'frob'"),
+    ("gemma3", {"device": 1.5}, "device must be a torch.device or the name of one, got 1.5"),
 ]
 
 
@@ -80,6 +82,12 @@ def test_a_wrong_argument_is_one_line(name: str, arguments: dict[str, Any], faul
         small_cache(tiny_models.build(name), **arguments)
     assert fault in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["google/gemma-3-270m", tiny_configs.gemma3()], ids=["id", "config"])
+def test_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(ValueError, match=r"it is made for a model of transformers, got a (str|Gemma3TextConfig)"):
+        fixed_capacity_cache(model, max_dec=4)
 
 
 def test_all_faults_are_listed_at_once(t5: PreTrainedModel) -> None:

@@ -219,6 +219,10 @@ def test_the_report_goes_to_standard_output_and_progress_to_standard_error(
         (["--list-recipes", "nope"], "--recipe nope is unknown; --list-recipes shows all"),
         (["--list-recipes", "--device", "cuda"], "--device cuda is unknown; available: phone, board, laptop"),
         (["--list-recipes", "--max-dec", "9"], "--list-recipes takes a recipe, --device and --json alone"),
+        *(
+            (["--list-recipes", *option], "--list-recipes takes a recipe, --device and --json alone")
+            for option in (["--max-memory", "1G"], ["-o", "x"], ["--force"], ["--greedy"], ["--plan-only"])
+        ),
         (["--recipe", "t5-small", "t5-base", "--list-recipes"], "t5-base is given beside --recipe t5-small; leave one"),
         (["mod\udcffel"], "MODEL 'mod\\udcffel' is not UTF-8 text; rename the file or directory"),
         (["m", "--max-batch", "0"], "--max-batch 0 is not allowed; use a whole number of at least 1"),

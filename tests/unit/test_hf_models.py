@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from huggingface_hub import ModelCard, constants
+from processes import listing
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LogitsProcessorList, TopKLogitsWarper
 from transformers import pipeline as stock_pipeline
 from transformers.generation.logits_process import SuppressTokensAtBeginLogitsProcessor, SuppressTokensLogitsProcessor
@@ -20,7 +23,7 @@ from exporter.hf_models.model_card import model_card
 from exporter.hf_models.processors import quick
 from exporter.spec.faults import ExportFailed
 from runtime_shims.contract.bundle_reader import read_bundle
-from runtime_shims.contract.errors import BundleCorrupt, UserInputError
+from runtime_shims.contract.errors import BundleCorrupt, UnsupportedSetting, UserInputError
 from tests.support.hub_server import COMMIT, Hub, hub_server
 
 PROMPT = torch.tensor([[5, 6, 7]])
@@ -114,6 +117,33 @@ def test_a_directory_with_another_bundle_is_not_written_to(
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
     with pytest.raises(UserInputError, match="it is a file"):
         model.save_pretrained(tmp_path / "manifest.json")
+    with pytest.raises(ExportFailed, match=r"manifest\.json/below: it cannot be written: "):
+        model.save_pretrained(tmp_path / "manifest.json" / "below")
+
+
+def test_a_checkpoint_is_not_written_over(
+    model: FixedCapacityModelForCausalLM, llama_checkpoint: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(llama_checkpoint, tmp_path / "checkpoint")
+    with pytest.raises(UserInputError, match="it holds a checkpoint; give another directory"):
+        model.save_pretrained(copy)
+    assert listing(copy) == listing(llama_checkpoint)
+
+
+def test_an_option_of_a_copy_that_does_not_exist_is_refused_before_anything_is_written(
+    model: FixedCapacityModelForCausalLM, tmp_path: Path
+) -> None:
+    with pytest.raises(UserInputError, match="save_pretrained has no licence, max_shard_size; there are commit_mess"):
+        model.save_pretrained(tmp_path / "copy", licence="mit", max_shard_size="2GB")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("act", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_loaded_model_is_neither_copied_nor_pickled(
+    model: FixedCapacityModelForCausalLM, act: Callable[[object], object]
+) -> None:
+    with pytest.raises(UnsupportedSetting, match="neither copied nor pickled; open the bundle once more"):
+        act(model)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from processes import listing
 from transformers import DynamicCache, GenerationConfig
 
 from exporter.hf import FixedCapacityModelForCausalLM, FixedCapacityModelForSeq2SeqLM, pipeline
@@ -50,6 +51,7 @@ ASKED: dict[str, Any] = {
     "negative_prompt_ids": PROMPT,
     "negative_prompt_attention_mask": PROMPT,
     "custom_generate": "x",
+    "encoder_outputs": PROMPT,
     "inputs_embeds": PROMPT,
     "position_ids": PROMPT,
     "labels": PROMPT,
@@ -65,6 +67,11 @@ def test_what_a_program_cannot_do_is_refused_by_name(
     assert "\n" not in str(refused.value)
     advice = REFUSED[name][1] if name in REFUSED else ARGUMENTS[name]
     assert advice in str(refused.value)
+
+
+def test_arguments_in_transformers_order_are_held_to_the_same(model: FixedCapacityModelForCausalLM) -> None:
+    with pytest.raises(GenerateError, match=r"assistant_model: .*; negative_prompt_ids: "):
+        model.generate(PROMPT, None, None, None, None, None, "x", None, PROMPT)
 
 
 def test_a_generation_config_is_held_to_the_same(model: FixedCapacityModelForCausalLM) -> None:
@@ -86,6 +93,8 @@ def test_a_cache_of_transformers_is_refused(model: FixedCapacityModelForCausalLM
     for name in ("cache", "past_key_values"):
         with pytest.raises(GenerateError, match="cache is a DynamicCache"):
             model.generate(PROMPT, **{name: DynamicCache()})
+    with pytest.raises(GenerateError, match="cache is a DynamicCache"):
+        model(PROMPT, cache=DynamicCache())
 
 
 def test_a_prompt_that_does_not_fit_is_refused(model: FixedCapacityModelForCausalLM) -> None:
@@ -98,8 +107,15 @@ def test_a_misspelled_argument_is_refused(model: FixedCapacityModelForCausalLM) 
         model.generate(PROMPT, max_new_token=3)
     with pytest.raises(GenerateError, match="tokens: programs do not take it"):
         model(PROMPT, tokens=3)
-    with pytest.raises(GenerateError, match="input_ids must be token ids"):
-        model()
+    for tokens in (None, [[5, 6]], PROMPT[0]):
+        with pytest.raises(GenerateError, match="input_ids must be token ids"):
+            model(tokens)
+
+
+@pytest.mark.parametrize("keep", [-1, torch.tensor([0, 2])])
+def test_logits_are_kept_by_number(model: FixedCapacityModelForCausalLM, keep: object) -> None:
+    with pytest.raises(GenerateError, match=r"logits_to_keep=.* must be a number of last tokens, or 0 for all"):
+        model(PROMPT, logits_to_keep=keep)
 
 
 @pytest.mark.parametrize("where", ["cuda", 0, torch.device("meta")])
@@ -120,12 +136,32 @@ def test_options_that_do_not_exist_are_refused_with_those_that_do(llama_bundle: 
         load(llama_bundle, max_batch=3, device_map="auto")
     with pytest.raises(UserInputError, match="frob is no option here; there are threads, max_batch"):
         load(llama_bundle, export=True, frob=3)
+
+
+def test_an_export_that_cannot_be_is_refused_before_it_begins(
+    llama_bundle: Path, llama_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("exporter.pipeline.export_bundle")
+    load = FixedCapacityModelForCausalLM.from_pretrained
     with pytest.raises(UserInputError, match="--max-batch 0 is not allowed"):
-        load(llama_bundle, export=True, max_batch=0)
+        load(llama_checkpoint, export=True, max_batch=0)
+    with pytest.raises(UserInputError, match=r"recipe: --backend port is unknown; available: xnnpack, portable, onnx$"):
+        load(llama_checkpoint, export=True, backends="port")
+    with pytest.raises(UserInputError, match="it is a bundle already; leave export=True and its options out"):
+        load(llama_bundle, export=True)
+    with pytest.raises(UserInputError, match="it is decoder_only and no text_seq2seq; use FixedCapacityModelForCausal"):
+        FixedCapacityModelForSeq2SeqLM.from_pretrained(llama_checkpoint, export=True)
+
+
+def test_an_output_that_exists_is_kept_without_force(llama_bundle: Path, llama_checkpoint: Path) -> None:
+    before = listing(llama_bundle)
+    with pytest.raises(UserInputError, match="already exists; give --force to replace it"):
+        FixedCapacityModelForCausalLM.from_pretrained(llama_checkpoint, export=True, output=llama_bundle)
+    assert listing(llama_bundle) == before
 
 
 def test_a_bundle_of_another_kind_is_refused_with_its_class(llama_bundle: Path) -> None:
-    with pytest.raises(UserInputError, match="it is a decoder_only bundle; use FixedCapacityModelForCausalLM"):
+    with pytest.raises(UserInputError, match="it is decoder_only and no text_seq2seq; use FixedCapacityModelForCausal"):
         FixedCapacityModelForSeq2SeqLM.from_pretrained(llama_bundle)
 
 
@@ -148,5 +184,7 @@ def test_a_bundle_without_its_config_is_refused(llama_bundle: Path, tmp_path: Pa
 def test_a_task_of_another_kind_is_refused(model: FixedCapacityModelForCausalLM) -> None:
     with pytest.raises(UserInputError, match="task translation: it takes a FixedCapacityModelForSeq2SeqLM"):
         pipeline("translation", model)
+    with pytest.raises(UserInputError, match="it takes a FixedCapacityModelForCausalLM, got a dict"):
+        pipeline("text-generation", {})
     with pytest.raises(UserInputError, match="task fill-mask: bundles have none of this name; use one of text-gen"):
         pipeline("fill-mask", model)
