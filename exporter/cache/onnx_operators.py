@@ -54,18 +54,14 @@ def attend(
     return (weights if mask.dim() == 4 else weights.flatten(2, 3)) @ values_bKSD
 
 
-def attend_two(
-    query_bKMD: Tensor, caches: tuple[Pair, Pair], masks: Pair, softcap: float | None
-) -> Tensor:
+def attend_two(query_bKMD: Tensor, caches: tuple[Pair, Pair], masks: Pair, softcap: float | None) -> Tensor:
     """`attend` over two caches, each with its mask, under one softmax."""
-    scores = [
-        masked_scores(query_bKMD, keys, mask, softcap) for (keys, _), mask in zip(caches, masks, strict=True)
-    ]
+    scores = [masked_scores(query_bKMD, keys, mask, softcap) for (keys, _), mask in zip(caches, masks, strict=True)]
     weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1).to(query_bKMD.dtype)
     weights = weights if masks[0].dim() == 4 else weights.flatten(2, 3)
     (keys, values), (_, other_values) = caches
-    slots = keys.shape[2]
-    return weights[..., :slots] @ values + weights[..., slots:] @ other_values
+    slots = keys.shape[2]  # copied parts: a product of views leaves a guard on a dynamic T in the trace
+    return weights[..., :slots].contiguous() @ values + weights[..., slots:].contiguous() @ other_values
 
 
 def masked_scores(query_bKMD: Tensor, keys_bKSD: Tensor, mask: Tensor, softcap: float | None) -> Tensor:

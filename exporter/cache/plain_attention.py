@@ -1,7 +1,7 @@
 """Attention of the eager reference: what a query may see, as masks, and one softmax over it.
 
-Shape legend: B cache rows, b live rows, T step tokens, S slots, H query heads, K key/value heads, D head size, N entries
-of a bias table.
+Shape legend: B cache rows, b live rows, T step tokens, S slots, H query heads, K key/value heads, D head size,
+N entries of a bias table.
 """
 
 from __future__ import annotations

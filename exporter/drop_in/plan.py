@@ -19,7 +19,7 @@ from runtime_shims.contract.integers import as_integer, pictured
 
 FULL, SLIDING, NO_CACHE = "full_attention", "sliding_attention", "dummy"
 """Layer types of transformers. A layer of the last one has no keys and values, or reads another layer's."""
-OWN_CROSS_CACHE = ("t5gemma",)
+OWN_CROSS_CACHE = ("t5gemma", "t5gemma2")
 """Model types whose `generate` replaces the cross cache that it is given by one that it makes."""
 
 

@@ -76,7 +76,6 @@ def test_experts_of_a_type_that_is_not_known_are_refused() -> None:
         ("bloom", "asks no registered attention function"),
         ("mpt", "asks no registered attention function"),
         ("prophetnet", "n-gram attention"),
-        ("t5gemma2", "the decoder's and the encoder's keys together"),
     ],
 )
 def test_types_whose_attention_is_another_are_refused_with_the_fact(model_type: str, fact: str) -> None:
