@@ -25,6 +25,8 @@ Role = Literal["self", "shared", "cross", "merged", "encoder"]
 the encoder, under one softmax."""
 States = tuple[Tensor, Tensor]
 """Keys and values."""
+Source = Literal["step", "encoder"]
+"""What keys and values were made of."""
 
 
 @dataclass
@@ -33,7 +35,7 @@ class StepContext:
 
     positions/step_lengths/enc_lengths/sample_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it
     takes and reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached.
-    `handed` is what a layer with merged attention gave to its caches: its attention gets it joined.
+    `handed` is what layers with merged attention, by index, gave to their caches: their attention gets it joined.
     `encoding` is true while the encoder's keys and values are being written: decoder self-attention then does nothing.
     """
 
@@ -44,7 +46,7 @@ class StepContext:
     logit_rows: Tensor = None
     hidden: Tensor = None
     encoding: bool = False
-    handed: dict[CacheLayer, States] = field(default_factory=dict)
+    handed: dict[tuple[Source, int], States] = field(default_factory=dict)
     written_lengths: list[Tensor] = field(default_factory=list)
     made: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -164,12 +166,13 @@ def attention(
             step.written_lengths.append(spelling.write_cross(call, key, value))
         if binding.role == "merged":
             of_source = replace(call, layer=call.source)
-            step.written_lengths.append(spelling.write_cross(of_source, *step.handed[call.source]))
+            states = step.handed["encoder", module.layer_idx]
+            step.written_lengths.append(spelling.write_cross(of_source, *states))
         return query.transpose(1, 2), None  # this result reaches nothing: only the cross caches leave `encode`
     if binding.role == "cross":
         return spelling.cross_attention(call, query), None
     if binding.role == "merged":
-        return spelling.merged_attention(call, query, *step.handed[call.cache]), None
+        return spelling.merged_attention(call, query, *step.handed["step", module.layer_idx]), None
     if binding.role == "shared":
         return spelling.shared_attention(call, query), None
     return spelling.self_attention(call, query, key, value), None

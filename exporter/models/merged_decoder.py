@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
-from exporter.cache.attention_binding import StepContext
+from exporter.cache.attention_binding import Source, StepContext
 from exporter.cache.cache_layer import CacheLayer
 
 from .fixed_capacity_model import FixedCapacityModel
@@ -22,15 +22,15 @@ from .fixed_capacity_model import FixedCapacityModel
 class NotedCache(Cache):
     """Layers whose `update` hands the step through, and notes it for the attention behind it."""
 
-    def __init__(self, layers: list[CacheLayer], step: StepContext) -> None:
+    def __init__(self, layers: list[CacheLayer], step: StepContext, source: Source) -> None:
         super().__init__(layers=layers)
-        self.step = step
+        self.step, self.source = step, source
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """The states `[b, K, T, D]` themselves."""
-        self.step.handed[self.layers[layer_idx]] = (key_states, value_states)
+        self.step.handed[self.source, layer_idx] = (key_states, value_states)
         return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
 
@@ -44,8 +44,8 @@ def has_merged_attention(decoder: nn.Module) -> bool:
 
 def noted_caches(root: FixedCapacityModel) -> EncoderDecoderCache:
     """Caches that a layer hands both its keys and the encoder's, in every call: those of a dummy are dead code."""
-    layers = (root.self_layers, root.cross_layers)
-    return EncoderDecoderCache(*(NotedCache(list(its), root.step) for its in layers))
+    own = NotedCache(list(root.self_layers), root.step, "step")
+    return EncoderDecoderCache(own, NotedCache(list(root.cross_layers), root.step, "encoder"))
 
 
 def unread_masks(root: FixedCapacityModel) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def operator_faults(program: ExportedProgram) -> list[str]:
 
 
 def projection_faults(encode: ExportedProgram, decode: ExportedProgram) -> list[str]:
-    """Weights that `encode` uses to fill the cross caches must not be used again by `decode`.
+    """Matrices that `encode` uses to fill the cross caches must not be used again by `decode`.
 
     Those of merged attention make the keys of its own step, too: `decode` may use them, once.
     """
@@ -82,7 +82,8 @@ def projection_faults(encode: ExportedProgram, decode: ExportedProgram) -> list[
     return [
         f"decode: projects encoder keys or values again with {name}"
         for name in sorted(shared)
-        if ".decoder." in f".{name}" and not is_embedding(decode, name) and not is_for_its_own_step(decode, name)
+        if ".decoder." in f".{name}" and decode.state_dict[name].dim() > 1
+        if not is_embedding(decode, name) and not is_for_its_own_step(decode, name)
     ]
 
 

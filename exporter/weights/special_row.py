@@ -10,20 +10,25 @@ from exporter.weights.replacement import lookup_scale, replace_modules
 
 
 class SpecialRow(nn.Module):
-    """Rows `[..., C]` that were looked up for tokens `[...]`, with `vector_C` where the token is this one."""
+    """Rows `[..., C]` that were looked up for tokens `[...]`, with `vector_C` where the token is this one.
 
-    def __init__(self, token: int, vector_C: nn.Parameter) -> None:
+    A config may leave the token out.
+    """
+
+    def __init__(self, token: int | None, vector_C: nn.Parameter) -> None:
         super().__init__()
         self.token, self.vector = token, vector_C
 
     def forward(self, indices: Tensor, rows: Tensor) -> Tensor:
+        if self.token is None:
+            return rows
         return torch.where((indices == self.token)[..., None], self.vector, rows)
 
 
 def special_row(embedding: nn.Module) -> SpecialRow | None:
     """The token that an embedding keeps apart; None in most."""
     vector = getattr(embedding, "eoi_embedding", None)
-    return None if vector is None else SpecialRow(int(embedding.eoi_token_index), vector)
+    return None if vector is None else SpecialRow(embedding.eoi_token_index, vector)
 
 
 class TableWithSpecialRow(nn.Module):

@@ -11,6 +11,7 @@ from transformers.utils.quantization_config import GgufConfig
 from exporter.spec.faults import UnsupportedModelError
 from exporter.spec.model_spec import ModelSpec
 from recipes.geometries.index import GEOMETRIES
+from tests.support import tiny_seq2seq
 
 
 def config_of(name: str, **changes: Any) -> PretrainedConfig:
@@ -43,6 +44,17 @@ def test_frequencies_that_change_while_a_sequence_grows_are_refused(kind: str) -
     assert faults_of(config) == (
         f"rope type {kind} is not supported (supported: default, linear, llama3, yarn, proportional)",
     )
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_each_stack_of_a_config_that_nests_them_is_checked(stack: str) -> None:
+    config = tiny_seq2seq.t5gemma2()
+    nested = config.decoder if stack == "decoder" else config.encoder.text_config
+    nested.rope_parameters["full_attention"]["rope_type"] = "dynamic"
+    nested.num_key_value_heads = 3
+    heads, rope = faults_of(config)
+    assert heads == "num_key_value_heads is 3, expected a divisor of num_attention_heads (4)"
+    assert rope.startswith("rope type dynamic is not supported")
 
 
 @pytest.mark.parametrize("kind", ["default", "linear", "llama3", "yarn"])
