@@ -42,7 +42,7 @@ def sides_of(window: int, *, is_shared: bool) -> tuple[int, int]:
     """How many positions before and behind its own a query of an encoder's sliding layer sees.
 
     As many on each side as the window says (transformers' bidirectional masks have `|q - k| <= window`), or with
-    `is_shared` as many as fill the window together with its own, the later side first (T5Gemma 2).
+    `is_shared` as many as fill the window together, one more ahead where it is even (T5Gemma 2).
     """
     return ((window + 1) // 2 - 1, window // 2) if is_shared else (window, window)
 
