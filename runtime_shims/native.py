@@ -221,6 +221,18 @@ def cross_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, lengt
     return _bind("cross_attention", [query], caches, [lengths], out, _Settings(scale, softcap))()
 
 
+def merged_attention(query: Tensor, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
+                     cross_key_cache: Tensor, cross_value_cache: Tensor, positions: Tensor, step_lengths: Tensor,
+                     cross_lengths: Tensor, window: int | None, scale: float, softcap: float | None) -> Tensor:
+    """`fixed_capacity::merged_attention`: `cached_attention`, whose softmax also takes an encoder's keys.
+
+    cross caches `[B, K, E, D]` and `[B, K, E, Dv]`, of which row i sees the first `cross_lengths[i]` slots.
+    """
+    caches = [key_cache, value_cache, cross_key_cache, cross_value_cache]
+    indices, settings = [positions, step_lengths, cross_lengths], _Settings(scale, softcap, window=window)
+    return _bind("merged_attention", [query, key, value], caches, indices, _attention_output(query, value), settings)()
+
+
 def encoder_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, bias_table: Tensor | None,
                       bias_origin: int, scale: float, softcap: float | None) -> Tensor:
     """`fixed_capacity::encoder_attention`: bidirectional within the first `lengths[i]` positions."""

@@ -8,7 +8,7 @@ mask function is registered under the name: transformers then makes no masks at 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import torch
@@ -20,8 +20,13 @@ from .cache_layer import CacheLayer
 ATTENTION_NAME = "fixed_capacity"
 BINDING_ATTRIBUTE = "fixed_capacity_binding"
 
-Role = Literal["self", "shared", "cross", "encoder"]
-"""`shared`: self-attention over keys and values that another layer has written."""
+Role = Literal["self", "shared", "cross", "merged", "encoder"]
+"""`shared`: self-attention over keys and values that another layer has written. `merged`: over those of the step and of
+the encoder, under one softmax."""
+States = tuple[Tensor, Tensor]
+"""Keys and values."""
+Source = Literal["step", "encoder"]
+"""What keys and values were made of."""
 
 
 @dataclass
@@ -30,6 +35,7 @@ class StepContext:
 
     positions/step_lengths/enc_lengths/sample_lengths int64 `[b]`, logit_rows int64 `[b, r]`; a method sets those it
     takes and reads no other. `hidden` `[b, r, C]` are the states of those rows, once the head has been reached.
+    `handed` is what layers with merged attention, by index, gave to their caches: their attention gets it joined.
     `encoding` is true while the encoder's keys and values are being written: decoder self-attention then does nothing.
     """
 
@@ -40,6 +46,7 @@ class StepContext:
     logit_rows: Tensor = None
     hidden: Tensor = None
     encoding: bool = False
+    handed: dict[tuple[Source, int], States] = field(default_factory=dict)
     written_lengths: list[Tensor] = field(default_factory=list)
     made: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -73,6 +80,7 @@ class Attend:
     Attributes:
         sinks: `[H]`; they come with decoder self-attention alone.
         own_window: stands in for the layer's.
+        cross: the cache of the encoder's keys that merged attention reads beside the layer's.
     """
 
     step: StepContext
@@ -82,6 +90,7 @@ class Attend:
     softcap: float | None
     sinks: Tensor | None = None
     own_window: int | None = None
+    cross: CacheLayer | None = None
 
     @property
     def window(self) -> int | None:
@@ -95,6 +104,13 @@ class Attend:
             raise ValueError("this attention is bound without a cache")
         return self.layer
 
+    @property
+    def source(self) -> CacheLayer:
+        """The cache of the encoder's keys. Only merged attention has one beside its own."""
+        if self.cross is None:
+            raise ValueError("this attention is bound without a cross cache")
+        return self.cross
+
 
 class Spelling(Protocol):
     """One form of the operator (fused kernel or core operators). All attentions return `[b, T, H, Dv]`."""
@@ -104,6 +120,7 @@ class Spelling(Protocol):
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
     def shared_attention(self, call: Attend, query: Tensor) -> Tensor: ...
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor: ...
+    def merged_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
     def write_cross(self, call: Attend, key: Tensor, value: Tensor) -> Tensor: ...
 
@@ -118,6 +135,7 @@ class AttentionBinding:
     layer: CacheLayer | None = None
     bias: BiasTable | None = None
     own_window: int | None = None
+    cross: CacheLayer | None = None
 
 
 def attention(
@@ -140,15 +158,21 @@ def attention(
         raise ValueError(f"{type(module).__name__} has attention sinks, which only decoder self-attention may have")
     step, spelling = binding.step, binding.spelling
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
-    call = Attend(step, binding.layer, binding.bias, scale, softcap, s_aux, binding.own_window)
+    call = Attend(step, binding.layer, binding.bias, scale, softcap, s_aux, binding.own_window, binding.cross)
     if binding.role == "encoder":
         return spelling.encoder_attention(call, query, key, value), None
     if step.encoding:
         if binding.role == "cross":
             step.written_lengths.append(spelling.write_cross(call, key, value))
+        if binding.role == "merged":
+            of_source = replace(call, layer=call.source)
+            states = step.handed["encoder", module.layer_idx]
+            step.written_lengths.append(spelling.write_cross(of_source, *states))
         return query.transpose(1, 2), None  # this result reaches nothing: only the cross caches leave `encode`
     if binding.role == "cross":
         return spelling.cross_attention(call, query), None
+    if binding.role == "merged":
+        return spelling.merged_attention(call, query, *step.handed["step", module.layer_idx]), None
     if binding.role == "shared":
         return spelling.shared_attention(call, query), None
     return spelling.self_attention(call, query, key, value), None

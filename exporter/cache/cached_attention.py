@@ -15,52 +15,11 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
+from exporter.cache.plain_attention import attend, bias_from_table, visible_in_ring
 from exporter.cache.stored_states import as_floats, as_stored, head_size
 from exporter.operator_library import NAMESPACE, Operator, define
 
-
-def attend(
-    query_BHTD: Tensor,
-    keys_BKSD: Tensor,
-    values_BKSD: Tensor,
-    visible_BTS: Tensor,
-    scale: float,
-    softcap: float | None = None,
-    bias_BHTS: Tensor | None = None,
-    sinks_H: Tensor | None = None,
-) -> Tensor:
-    """Masked softmax attention in fp32 with grouped heads; a query that sees nothing yields exactly 0.
-
-    A sink is a score that takes its part of the weights and has no value (arXiv:2309.17453, learned as in GPT-OSS).
-    Returns `[b, T, H, D]`, the layout that the output projection reads.
-    """
-    groups = query_BHTD.shape[1] // keys_BKSD.shape[1]
-    keys_BHSD = keys_BKSD.repeat_interleave(groups, dim=1).float()
-    values_BHSD = values_BKSD.repeat_interleave(groups, dim=1).float()
-    scores = query_BHTD.float() @ keys_BHSD.transpose(-1, -2) * scale
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if bias_BHTS is not None:
-        scores = scores + bias_BHTS
-    visible = visible_BTS[:, None]
-    scores = scores.masked_fill(~visible, torch.finfo(torch.float32).min / 2)
-    if sinks_H is not None:
-        scores = torch.cat((scores, sinks_H[:, None, None].float().expand(*scores.shape[:3], 1)), dim=-1)
-    weights = torch.softmax(scores, dim=-1)[..., : visible.shape[-1]].masked_fill(~visible, 0.0)
-    values_BHSD = values_BHSD.masked_fill(~visible.any(dim=2)[..., None], 0.0)  # stale slots may hold anything
-    return (weights @ values_BHSD).transpose(1, 2).to(query_BHTD.dtype).contiguous()
-
-
-def bias_from_table(table_HN: Tensor, distances_BTS: Tensor, origin: int) -> Tensor:
-    """Relative bias `[b, H, T, S]` of query-minus-key distances, clamped to the ends of the table."""
-    index = (distances_BTS + origin).clamp(0, table_HN.shape[1] - 1)
-    return table_HN[:, index].transpose(0, 1)
-
-
-def slot_positions(ends_B: Tensor, slots: int) -> Tensor:
-    """Position held by each slot, `[b, S]`: `end - 1 - ((end - 1 - s) mod slots)`; negative = never written."""
-    last_B1 = ends_B[:, None] - 1
-    return last_B1 - torch.remainder(last_B1 - torch.arange(slots, device=ends_B.device), slots)
+Pair = tuple[Tensor, Tensor]
 
 
 def _check_step(query: Tensor, key_cache: Tensor, positions: Tensor, step_lengths: Tensor) -> None:
@@ -98,15 +57,20 @@ def cached_attention(
     (`stored_states.py`); arithmetic is in fp32. Raises ValueError when the step does not fit.
     """
     _check_step(query, key_cache, positions, step_lengths)
+    _write_step((key, value), (key_cache, value_cache), positions, step_lengths)
+    caches, steps = (key_cache, value_cache), (positions, step_lengths)
+    return shared_attention(query, *caches, *steps, bias_table, bias_origin, window, scale, softcap, sinks)
+
+
+def _write_step(states: Pair, caches: Pair, positions: Tensor, step_lengths: Tensor) -> None:
+    (key, value), (key_cache, value_cache) = states, caches
     if key.shape[1] != key_cache.shape[1]:
         raise ValueError(f"{key.shape[1]} key heads do not fit a cache of {key_cache.shape[1]}")
-    slots, steps_T = key_cache.shape[2], torch.arange(query.shape[2], device=query.device)
+    slots, steps_T = key_cache.shape[2], torch.arange(key.shape[2], device=key.device)
     for row, count in enumerate(step_lengths.tolist()):
         slot_index = (positions[row] + steps_T[:count]) % slots
         key_cache[row, :, slot_index] = as_stored(key[row, :, :count], key_cache.dtype)
         value_cache[row, :, slot_index] = as_stored(value[row, :, :count], value_cache.dtype)
-    caches, steps = (key_cache, value_cache), (positions, step_lengths)
-    return shared_attention(query, *caches, *steps, bias_table, bias_origin, window, scale, softcap, sinks)
 
 
 def shared_attention(
@@ -124,18 +88,46 @@ def shared_attention(
 ) -> Tensor:
     """Attend as `cached_attention` does after its write, over a ring that another layer has written."""
     _check_step(query, key_cache, positions, step_lengths)
-    batch, slots = query.shape[0], key_cache.shape[2]
-    steps_T = torch.arange(query.shape[2], device=query.device)
-    positions_BS = slot_positions(positions + step_lengths, slots)
-    queries_BT = positions[:, None] + steps_T
-    distances_BTS = queries_BT[:, :, None] - positions_BS[:, None, :]
-    visible_BTS = (positions_BS >= 0)[:, None, :] & (distances_BTS >= 0)
-    if window is not None:
-        visible_BTS = visible_BTS & (distances_BTS < window)
-    visible_BTS = visible_BTS & (steps_T < step_lengths[:, None])[:, :, None]
+    batch, step_tokens, slots = query.shape[0], query.shape[2], key_cache.shape[2]
+    visible_BTS, distances_BTS = visible_in_ring(positions, step_lengths, step_tokens, slots, window)
     bias = None if bias_table is None else bias_from_table(bias_table, distances_BTS, bias_origin)
     keys, values = as_floats(key_cache[:batch]), as_floats(value_cache[:batch])
     return attend(query, keys, values, visible_BTS, scale, softcap, bias, sinks)
+
+
+def merged_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    cross_key_cache: Tensor,
+    cross_value_cache: Tensor,
+    positions: Tensor,
+    step_lengths: Tensor,
+    cross_lengths: Tensor,
+    window: int | None,
+    scale: float,
+    softcap: float | None,
+) -> Tensor:
+    """Write a step as `cached_attention` does, and attend over the ring and an encoder's keys under one softmax.
+
+    cross caches `[B, K, E, D]` of the same type; every query of row i sees their first `cross_lengths[i]` slots too.
+    """
+    _check_step(query, key_cache, positions, step_lengths)
+    if cross_key_cache.shape[1] != key_cache.shape[1]:
+        raise ValueError(f"{cross_key_cache.shape[1]} cross heads do not fit a cache of {key_cache.shape[1]}")
+    _write_step((key, value), (key_cache, value_cache), positions, step_lengths)
+    batch, step_tokens, slots = query.shape[0], query.shape[2], key_cache.shape[2]
+    in_ring_BTS, _ = visible_in_ring(positions, step_lengths, step_tokens, slots, window)
+    is_live_BT1 = (torch.arange(step_tokens, device=query.device) < step_lengths[:, None])[:, :, None]
+    in_source_BE = torch.arange(cross_key_cache.shape[2], device=query.device) < cross_lengths[:, None]
+    visible = torch.cat((in_ring_BTS, in_source_BE[:, None] & is_live_BT1), dim=2)
+    keys, values = (
+        torch.cat((as_floats(ring[:batch]), as_floats(cross[:batch])), dim=2)
+        for ring, cross in ((key_cache, cross_key_cache), (value_cache, cross_value_cache))
+    )
+    return attend(query, keys, values, visible, scale, softcap)
 
 
 def cross_attention(
@@ -206,6 +198,13 @@ _OPERATORS = {
         "Tensor? bias_table, int bias_origin, int? window, float scale, float? softcap",
         shared_attention,
         lambda query, key_cache, value_cache, *rest: _meta_btHd(query, value_cache),
+    ),
+    "merged_attention": Operator(
+        "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
+        "Tensor cross_key_cache, Tensor cross_value_cache, Tensor positions, Tensor step_lengths, "
+        "Tensor cross_lengths, int? window, float scale, float? softcap",
+        merged_attention,
+        lambda query, key, value, *rest: _meta_btHd(query, value),
     ),
     "cross_attention": Operator(
         "Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, float scale, float? softcap",

@@ -62,15 +62,21 @@ def attend(
     own layout and never transposed.
     """
     (heads, step_tokens), (keys, values) = query_BHTD.shape[1:3], states
-    folded_query = fold_groups(query_BHTD.contiguous(), kv_heads)
-    scores = torch.bmm(keys, folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
+    scores = masked_scores(query_BHTD, keys, bias, softcap, kv_heads)
+    weights = softmax(scores, sinks_H, query_BHTD, kv_heads)
+    weights = weights.flatten(0, 1) if heads == kv_heads else weights
+    return unfold_groups(torch.bmm(weights, values), kv_heads, heads, step_tokens).transpose(1, 2).contiguous()
+
+
+def masked_scores(
+    query_BHTD: Tensor, keys_NSD: Tensor, bias: Tensor, softcap: float | None, kv_heads: int
+) -> Tensor:
+    """Scores `[B, H, T, S]`, or with groups `[B * K, G * T, S]`, as the softmax takes them; `bias` as in `attend`."""
+    heads, folded_query = query_BHTD.shape[1], fold_groups(query_BHTD.contiguous(), kv_heads)
+    scores = torch.bmm(keys_NSD, folded_query.transpose(1, 2).contiguous()).transpose(1, 2).contiguous()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    if heads == kv_heads:
-        weights = softmax(scores.unflatten(0, (-1, heads)) + bias, sinks_H, query_BHTD, kv_heads).flatten(0, 1)
-    else:
-        weights = softmax(scores + bias, sinks_H, query_BHTD, kv_heads)
-    return unfold_groups(torch.bmm(weights, values), kv_heads, heads, step_tokens).transpose(1, 2).contiguous()
+    return (scores.unflatten(0, (-1, heads)) if heads == kv_heads else scores) + bias
 
 
 def softmax(scores: Tensor, sinks_H: Tensor | None, query_BHTD: Tensor, kv_heads: int) -> Tensor:
@@ -127,6 +133,24 @@ def attend_cache(query_bHTD: Tensor, layer: CacheLayer, bias: Tensor, call: Atte
     query_BHTD = repeat_last_row(query_bHTD * call.scale, layer.rows)
     out = attend(query_BHTD, layer.views_NSD(), bias, call.softcap, layer.kv_heads, call.sinks)
     return out[: query_bHTD.shape[0]]
+
+
+def attend_caches(
+    query_bHTD: Tensor, layers: tuple[CacheLayer, CacheLayer], biases: tuple[Tensor, Tensor], call: Attend
+) -> Tensor:
+    """`attend_cache` over two caches under one softmax; `biases` are the masks of each."""
+    (heads, step_tokens), kv_heads, slots = query_bHTD.shape[1:3], layers[0].kv_heads, layers[0].slots
+    query_BHTD = repeat_last_row(query_bHTD * call.scale, layers[0].rows)
+    states = [layer.views_NSD() for layer in layers]
+    scores = [
+        masked_scores(query_BHTD, keys, bias, call.softcap, kv_heads)
+        for (keys, _), bias in zip(states, biases, strict=True)
+    ]
+    weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1)
+    weights = weights.flatten(0, 1) if heads == kv_heads else weights
+    parts = (weights[..., :slots].contiguous(), weights[..., slots:].contiguous())
+    out = torch.bmm(parts[0], states[0][1]) + torch.bmm(parts[1], states[1][1])
+    return unfold_groups(out, kv_heads, heads, step_tokens).transpose(1, 2).contiguous()[: query_bHTD.shape[0]]
 
 
 def repeat_last_row(tensor: Tensor, rows: int) -> Tensor:

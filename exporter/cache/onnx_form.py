@@ -21,7 +21,7 @@ from torch import Tensor
 from .attention_binding import Attend, BiasTable
 from .cache_layer import CacheLayer
 from .core_form import for_every_head
-from .onnx_operators import attend, onnx_operators
+from .onnx_operators import attend, attend_two, onnx_operators
 from .stored_states import as_stored
 
 MASKED_SCORE = -1e9  # finite: -inf in a row that sees nothing becomes NaN
@@ -47,21 +47,39 @@ class OnnxSpelling:
             self._given = None
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        layer, step, step_tokens = call.cache, call.step, query.shape[2]
-        slots_bT = step.once(("slots", layer.slots), lambda: self._ring_slots(call, step_tokens))
-        caches = self._write(layer, (key, value), slots_bT, self._written(call, step_tokens))
-        return self._attend_ring(call, query, caches)
+        return self._attend_ring(call, query, self._write_step(call, (key, value)))
+
+    def _write_step(self, call: Attend, states: Caches) -> Caches:
+        layer, step_tokens = call.cache, states[0].shape[2]
+        slots_bT = call.step.once(("slots", layer.slots), lambda: self._ring_slots(call, step_tokens))
+        return self._write(layer, states, slots_bT, self._written(call, step_tokens))
+
+    def merged_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        (heads, step_tokens), kv_heads = query.shape[1:3], key.shape[1]
+        caches = (self._write_step(call, (key, value)), self._caches(call.source, query.shape[0]))
+        masks = (self._ring_mask(call, step_tokens), self._source_mask(call, call.source))
+        folded, (in_ring, in_source) = fold_groups(as_stored(query * call.scale, caches[0][0].dtype), masks, kv_heads)
+        out = attend_two(folded, caches, (in_ring, in_source), call.softcap)
+        out = unfold_groups(out, heads, step_tokens)
+        return torch.where(self._written(call, step_tokens)[:, :, None, None], out, 0.0)
+
+    def _source_mask(self, call: Attend, layer: CacheLayer) -> Tensor:
+        step = call.step
+        return step.once(("cross", layer.slots), lambda: length_mask(step.enc_lengths, layer.slots))
 
     def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
         return self._attend_ring(call, query, self._caches(call.cache, query.shape[0]))
 
     def _attend_ring(self, call: Attend, query: Tensor, caches: Caches) -> Tensor:
         layer, step, step_tokens = call.cache, call.step, query.shape[2]
-        mask_key = ("mask", layer.slots, call.window, id(call.bias))
-        mask = step.once(mask_key, lambda: self._self_mask(call, step_tokens))
+        mask = self._ring_mask(call, step_tokens)
         live = step.once(("live", layer.slots), lambda: self._self_live(call))
         out = self._attend(call, query, caches, mask, live)
         return torch.where(self._written(call, step_tokens)[:, :, None, None], out, 0.0)
+
+    def _ring_mask(self, call: Attend, step_tokens: int) -> Tensor:
+        mask_key = ("mask", call.cache.slots, call.window, id(call.bias))
+        return call.step.once(mask_key, lambda: self._self_mask(call, step_tokens))
 
     def _written(self, call: Attend, step_tokens: int) -> Tensor:
         return call.step.once("written", lambda: torch.arange(step_tokens) < call.step.step_lengths[:, None])
@@ -69,7 +87,7 @@ class OnnxSpelling:
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
         layer, step, lengths_b = call.cache, call.step, call.step.enc_lengths
         caches = self._caches(layer, query.shape[0])
-        mask = step.once(("cross", layer.slots), lambda: length_mask(lengths_b, layer.slots))
+        mask = self._source_mask(call, layer)
         widest = step.once("widest", lambda: step.step_lengths.amax(0))
         live = step.once(("cross live", layer.slots), lambda: live_slots(lengths_b, layer.slots, widest))
         out = self._attend(call, query, caches, mask, live)
@@ -92,23 +110,14 @@ class OnnxSpelling:
     def _attend(
         self, call: Attend, query_bHTD: Tensor, states: Caches, mask: Tensor, live: Live | None = None
     ) -> Tensor:
-        """Attention -> `[b, T, H, Dv]` in the type of the states; mask float32 `[b or 1, H or 1, T or 1, S]`.
-
-        Sizes change a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
-        """
+        """Attention -> `[b, T, H, Dv]` in the type of the states; mask float32 `[b or 1, H or 1, T or 1, S]`."""
         (heads, step_tokens), kv_heads = query_bHTD.shape[1:3], states[0].shape[1]
-        query = as_stored(query_bHTD * call.scale, states[0].dtype)
-        if heads != kv_heads:
-            query = query.contiguous().unflatten(1, (kv_heads, -1)).flatten(2, 3)
-            mask = mask.expand(-1, -1, step_tokens, -1)
-            mask = mask[:, :, None] if mask.shape[1] == 1 else mask.unflatten(1, (kv_heads, -1))
+        query, (mask,) = fold_groups(as_stored(query_bHTD * call.scale, states[0].dtype), (mask,), kv_heads)
         if live is None:
             out = attend(query, *states, mask, call.softcap)
         else:
             out = self.ops.attend_live(query, *states, mask, live.slots, live.are_few, call.softcap, call.sinks)
-        if heads != kv_heads:
-            out = out.unflatten(2, (-1, step_tokens)).flatten(1, 2)
-        return out.transpose(1, 2).contiguous()
+        return unfold_groups(out, heads, step_tokens)
 
     def _caches(self, layer: CacheLayer, rows: int) -> Caches:
         if self._given is not None:
@@ -160,6 +169,30 @@ class OnnxSpelling:
             return mask
         places_E = torch.arange(places)
         return mask + bias_from_table(call.bias, (places_E[:, None] - places_E[None, :])[None])
+
+
+def fold_groups(
+    query_bHTD: Tensor, masks: tuple[Tensor, ...], kv_heads: int
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Queries `[b, K, G * T, D]`, and masks as they are added to their scores: with groups of five dimensions.
+
+    Sizes change a pair at a time: one reshape over a dynamic T leaves a guard on its strides in the trace.
+    """
+    heads, step_tokens = query_bHTD.shape[1:3]
+    if heads == kv_heads:
+        return query_bHTD, masks
+    query = query_bHTD.contiguous().unflatten(1, (kv_heads, -1)).flatten(2, 3)
+    wide = (mask.expand(-1, -1, step_tokens, -1) for mask in masks)
+    return query, tuple(
+        mask[:, :, None] if mask.shape[1] == 1 else mask.unflatten(1, (kv_heads, -1)) for mask in wide
+    )
+
+
+def unfold_groups(out_bKMD: Tensor, heads: int, step_tokens: int) -> Tensor:
+    """`[b, K, G * T, Dv]` -> `[b, T, H, Dv]`."""
+    if out_bKMD.shape[1] != heads:
+        out_bKMD = out_bKMD.unflatten(2, (-1, step_tokens)).flatten(1, 2)
+    return out_bKMD.transpose(1, 2).contiguous()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from exporter.operator_library import NAMESPACE, Operator, define
 
+Pair = tuple[Tensor, Tensor]
+
 
 def read_slots(cache_bKSD: Tensor, slots_bT: Tensor) -> Tensor:
     """What the slots of each row hold, `[b, K, T, D]`."""
@@ -48,13 +50,26 @@ def attend(
     are rows of one product with their head's keys, so that a cache is read where it lies. Products have the type of the
     states; scores and their softmax are float32.
     """
+    weights = softmax(masked_scores(query_bKMD, keys_bKSD, mask, softcap), sinks_H).to(values_bKSD.dtype)
+    return (weights if mask.dim() == 4 else weights.flatten(2, 3)) @ values_bKSD
+
+
+def attend_two(query_bKMD: Tensor, caches: tuple[Pair, Pair], masks: Pair, softcap: float | None) -> Tensor:
+    """`attend` over two caches, each with its mask, under one softmax."""
+    scores = [masked_scores(query_bKMD, keys, mask, softcap) for (keys, _), mask in zip(caches, masks, strict=True)]
+    weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1).to(query_bKMD.dtype)
+    weights = weights if masks[0].dim() == 4 else weights.flatten(2, 3)
+    (keys, values), (_, other_values) = caches
+    slots = keys.shape[2]  # copied parts: a product of views leaves a guard on a dynamic T in the trace
+    return weights[..., :slots].contiguous() @ values + weights[..., slots:].contiguous() @ other_values
+
+
+def masked_scores(query_bKMD: Tensor, keys_bKSD: Tensor, mask: Tensor, softcap: float | None) -> Tensor:
+    """Scores in float32 as the softmax takes them, `[b, K, M, S]` or, with a grouped mask, `[b, K, G, T, S]`."""
     scores = (query_bKMD @ keys_bKSD.transpose(-1, -2)).float()
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    if mask.dim() == 4:
-        return softmax(scores + mask, sinks_H).to(values_bKSD.dtype) @ values_bKSD
-    weights = softmax(scores.unflatten(2, (-1, mask.shape[3])) + mask, sinks_H).to(values_bKSD.dtype)
-    return weights.flatten(2, 3) @ values_bKSD
+    return (scores if mask.dim() == 4 else scores.unflatten(2, (-1, mask.shape[3]))) + mask
 
 
 def softmax(scores: Tensor, sinks_H: Tensor | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from runtime_shims.contract.manifest import Attention
 
 from . import core_form
-from .attention_binding import Attend, BiasTable, Spelling
+from .attention_binding import Attend, BiasTable, Spelling, States
 from .cached_attention import operators
 from .onnx_form import OnnxSpelling
 
@@ -62,6 +63,13 @@ class FusedSpelling:
             call.softcap,
         )
 
+    def merged_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        layer, source, step = call.cache, call.source, call.step
+        states = (query.contiguous(), key.contiguous(), value.contiguous())
+        caches = (layer.key_cache, layer.value_cache, source.key_cache, source.value_cache)
+        lengths = (step.positions, step.step_lengths, step.enc_lengths)
+        return self.ops.merged_attention(*states, *caches, *lengths, call.window, call.scale, call.softcap)
+
     def encoder_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         table, origin = _table(call)
         return self.ops.encoder_attention(
@@ -91,19 +99,35 @@ class CoreSpelling:
     flat_caches = True
 
     def self_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        self._write_step(call, query, (key, value))
+        return self.shared_attention(call, query)
+
+    def _write_step(self, call: Attend, query: Tensor, states: States) -> None:
         layer, step = call.cache, call.step
         written_bT = self._written(call, query)
         write = step.once(("write", layer.kv_heads, layer.slots), lambda: self._ring_write(call, written_bT))
-        write(layer.key_cache, key)
-        write(layer.value_cache, value)
-        return self.shared_attention(call, query)
+        for cache, state in zip((layer.key_cache, layer.value_cache), states, strict=True):
+            write(cache, state)
 
     def shared_attention(self, call: Attend, query: Tensor) -> Tensor:
-        layer, step = call.cache, call.step
-        mask_key = ("mask", layer.slots, call.window, layer.kv_heads, query.shape[1], id(call.bias))
-        mask = step.once(mask_key, lambda: self._self_mask(call, query))
-        out = core_form.attend_cache(query, layer, mask, call)
+        out = core_form.attend_cache(query, call.cache, self._ring_mask(call, query), call)
         return torch.where(self._written(call, query)[:, :, None, None], out, 0.0)
+
+    def _ring_mask(self, call: Attend, query: Tensor) -> Tensor:
+        layer = call.cache
+        mask_key = ("mask", layer.slots, call.window, layer.kv_heads, query.shape[1], id(call.bias))
+        return call.step.once(mask_key, lambda: self._self_mask(call, query))
+
+    def merged_attention(self, call: Attend, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        self._write_step(call, query, (key, value))
+        of_source = replace(call, layer=call.source)
+        masks = (self._ring_mask(call, query), self._source_mask(of_source, query))
+        out = core_form.attend_caches(query, (call.cache, call.source), masks, call)
+        return torch.where(self._written(call, query)[:, :, None, None], out, 0.0)
+
+    def _source_mask(self, call: Attend, query: Tensor) -> Tensor:
+        mask_key = ("cross", call.cache.kv_heads, query.shape[1])
+        return call.step.once(mask_key, lambda: self._cross_mask(call, query))
 
     def _written(self, call: Attend, query: Tensor) -> Tensor:
         step, step_tokens = call.step, query.shape[2]
@@ -124,11 +148,8 @@ class CoreSpelling:
         return core_form.fold_mask(mask, layer.kv_heads, query)
 
     def cross_attention(self, call: Attend, query: Tensor) -> Tensor:
-        layer, step = call.cache, call.step
-        mask_key = ("cross", layer.kv_heads, query.shape[1])
-        mask = step.once(mask_key, lambda: self._cross_mask(call, query))
-        out = core_form.attend_cache(query, layer, mask, call)
-        return torch.where((step.enc_lengths > 0)[:, None, None, None], out, 0.0)
+        out = core_form.attend_cache(query, call.cache, self._source_mask(call, query), call)
+        return torch.where((call.step.enc_lengths > 0)[:, None, None, None], out, 0.0)
 
     def _cross_mask(self, call: Attend, query: Tensor) -> Tensor:
         layer = call.cache

@@ -12,6 +12,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from exporter.cache.attention_binding import positions_bT
 
 from .fixed_capacity_model import FixedCapacityModel
+from .merged_decoder import has_merged_attention, noted_caches, unread_masks
 
 
 @dataclass
@@ -23,6 +24,8 @@ class EncoderOutput(BaseModelOutput):
 
 def encoder_decoder_cache(root: FixedCapacityModel, *, cross_is_written: bool) -> EncoderDecoderCache:
     """Caches in the form the decoders take; a written cross cache is read and never projected again."""
+    if has_merged_attention(root.model.get_decoder()):
+        return noted_caches(root)
     cache = EncoderDecoderCache(root.self_cache(), Cache(layers=list(root.cross_layers)))
     for layer in range(len(root.cross_layers)):
         cache.is_updated[layer] = cross_is_written
@@ -55,6 +58,7 @@ class Encode(nn.Module):
             decoder_input_ids=torch.zeros_like(enc_lengths)[:, None],
             cache=encoder_decoder_cache(root, cross_is_written=False),
             use_cache=True,
+            **unread_masks(root),
         )
         written = step.written_lengths
         if len(written) != len(root.cross_layers):
@@ -81,6 +85,7 @@ class Decode(nn.Module):
             cache=encoder_decoder_cache(root, cross_is_written=True),
             use_cache=True,
             **self.rotary_positions(tokens),
+            **unread_masks(root),
         )
         return out.logits.to(torch.float32)
 

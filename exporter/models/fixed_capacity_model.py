@@ -25,6 +25,7 @@ from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
 from exporter.models.experts import use_static_experts
 from exporter.spec.capacity_plan import CapacityPlan
+from exporter.weights.special_row import write_out_special_rows
 from runtime_shims.contract.manifest import Attention
 
 
@@ -48,6 +49,7 @@ class FixedCapacityModel(nn.Module):
         self.clusters: nn.Module | None = None
         drop_padding_idx(model)
         write_out_gelu_tanh(model)
+        write_out_special_rows(model)
         use_operator(model)
         use_static_experts(model)
         model.get_output_embeddings().register_forward_pre_hook(self._keep_requested_rows)
@@ -75,6 +77,9 @@ class FixedCapacityModel(nn.Module):
         own_window: int | None = None,
     ) -> None:
         bind(module, AttentionBinding(role, self.spelling, self.step, layer, bias, own_window))
+
+    def bind_merged(self, module: nn.Module, layer: CacheLayer, cross: CacheLayer) -> None:
+        bind(module, AttentionBinding("merged", self.spelling, self.step, layer, cross=cross))
 
     def self_cache(self) -> Cache:
         return Cache(layers=list(self.self_layers))

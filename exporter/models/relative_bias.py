@@ -38,12 +38,20 @@ def bias_table(attention: nn.Module) -> BiasTable:
     return BiasTable(BiasHolder(table.detach().clone().contiguous()), reach - 1)
 
 
-def window_table(window: int, heads: int) -> BiasTable:
-    """Table `[H, 2 * window + 3]` of an encoder's sliding window: what is further than `window` away is masked.
+def sides_of(window: int, *, is_shared: bool) -> tuple[int, int]:
+    """How many positions before and behind its own a query of an encoder's sliding layer sees.
 
-    Both sides and the window itself are seen, as transformers' bidirectional masks have it (`|q - k| <= window`).
+    As many on each side as the window says (transformers' bidirectional masks have `|q - k| <= window`), or with
+    `is_shared` as many as fill the window together, one more ahead where it is even (T5Gemma 2).
+    """
+    return ((window + 1) // 2 - 1, window // 2) if is_shared else (window, window)
+
+
+def window_table(behind: int, ahead: int, heads: int) -> BiasTable:
+    """Table `[H, behind + ahead + 3]` of an encoder's sliding window: masked further than that before or behind it.
+
     Its ends serve every larger distance.
     """
-    table = torch.zeros(heads, 2 * window + 3)
+    table = torch.zeros(heads, behind + ahead + 3)
     table[:, [0, -1]] = MASKED_SCORE
-    return BiasTable(BiasHolder(table), window + 1)
+    return BiasTable(BiasHolder(table), ahead + 1)

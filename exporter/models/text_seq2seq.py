@@ -1,4 +1,4 @@
-"""Text encoder-decoders: the T5 and BART families, and T5Gemma."""
+"""Text encoder-decoders: the T5 and BART families, T5Gemma 1 and 2."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from transformers import PreTrainedModel
 
 from exporter.cache.attention_binding import BiasTable
 from exporter.spec.capacity_plan import CapacityPlan
+from exporter.spec.families import FAMILIES
 from runtime_shims.contract.manifest import Attention
 
 from .encoder_decoder import Decode, Encode
 from .fixed_capacity_model import FixedCapacityModel, PositionTable, attention_modules
-from .relative_bias import bias_table, window_table
+from .merged_decoder import is_merged
+from .relative_bias import bias_table, sides_of, window_table
 from .sinusoid_positions import SourceSinusoids, StepSinusoids, grows_its_table
 
 CROSS_ATTENTION_NAMES = ("EncDecAttention", "encoder_attn", "cross_attn")
@@ -44,6 +46,9 @@ def bind_decoder(root: FixedCapacityModel) -> None:
         decoder.embed_positions = PositionTable(decoder.embed_positions, root.step)
     bias: BiasTable | None = None
     for name, module in attention_modules(decoder):
+        if is_merged(module):
+            root.bind_merged(module, root.self_layers[module.layer_idx], root.cross_layers[module.layer_idx])
+            continue
         if name.endswith(CROSS_ATTENTION_NAMES):
             root.bind_attention(module, "cross", root.cross_layers[module.layer_idx])
             continue
@@ -61,10 +66,13 @@ def own_bias(root: FixedCapacityModel, module: nn.Module, stack: str) -> BiasTab
 def own_window(root: FixedCapacityModel, module: nn.Module, windows: dict[int, BiasTable]) -> BiasTable | None:
     """The window of an encoder's sliding layer as a table, which layers share; None where it holds every source."""
     window = getattr(module, "sliding_window", None)
-    if window is None or window >= (root.plan.max_enc or 0) - 1:
+    if window is None:
+        return None
+    behind, ahead = sides_of(window, is_shared=FAMILIES[root.model.config.model_type].shared_window)
+    if min(behind, ahead) >= (root.plan.max_enc or 0) - 1:
         return None
     if window not in windows:
-        windows[window] = kept(root, window_table(window, module.config.num_attention_heads), "window")
+        windows[window] = kept(root, window_table(behind, ahead, module.config.num_attention_heads), "window")
     return windows[window]
 
 

@@ -65,12 +65,18 @@ def _family_faults(config: PretrainedConfig, family: Family) -> list[str]:
     has_encoder = family.kind != "decoder_only"
     if bool(config.is_encoder_decoder) != has_encoder:
         faults.append(f"is_encoder_decoder is {config.is_encoder_decoder}, expected {has_encoder}")
-    owners = (encoder_config(config), decoder_config(config)) if nests_its_stacks(config) else (config,)
+    owners = _stacks(config) if nests_its_stacks(config) else (config,)
     for owner, name in product(owners, dict.fromkeys(_needed_numbers(config, family))):
         value = getattr(owner, name, None)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             faults.append(f"{name} is {value}, expected a positive whole number")
     return faults
+
+
+def _stacks(config: PretrainedConfig) -> tuple[PretrainedConfig, ...]:
+    """The configs of encoder and decoder where a config nests them, else that of what writes tokens."""
+    decoder = decoder_config(config)
+    return (encoder_config(config), decoder) if nests_its_stacks(config) else (decoder,)
 
 
 def _needed_numbers(config: PretrainedConfig, family: Family) -> list[str]:
@@ -101,15 +107,16 @@ def _modality_faults(config: PretrainedConfig) -> list[str]:
 
 def _head_faults(config: PretrainedConfig) -> list[str]:
     """Query heads share key/value heads in groups of one size; soft caps divide by themselves."""
-    text_config = decoder_config(config)
-    heads = getattr(text_config, "num_attention_heads", None)
-    faults = [
-        f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})"
-        for kv_heads in _kv_heads(text_config)
-        if isinstance(heads, int) and isinstance(kv_heads, int) and (kv_heads < 1 or heads % kv_heads)
-    ]
+    faults = []
+    for stack in _stacks(config):
+        heads = getattr(stack, "num_attention_heads", None)
+        faults += [
+            f"num_key_value_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})"
+            for kv_heads in _kv_heads(stack)
+            if isinstance(heads, int) and isinstance(kv_heads, int) and (kv_heads < 1 or heads % kv_heads)
+        ]
     for name in ("attn_logit_softcapping", "final_logit_softcapping"):
-        cap = getattr(text_config, name, None)
+        cap = getattr(decoder_config(config), name, None)
         if isinstance(cap, int | float) and not (math.isfinite(cap) and cap > 0):
             faults.append(f"{name} is {cap}, expected a positive finite number or none")
     return faults
@@ -129,10 +136,12 @@ def _hearing_faults(config: PretrainedConfig) -> list[str]:
 
 def _rope_faults(config: PretrainedConfig) -> list[str]:
     """Rotary parameters are one dict, or one dict per layer type."""
-    parameters = getattr(decoder_config(config), "rope_parameters", None) or {}
-    nested = [value for value in parameters.values() if isinstance(value, dict)]
-    kinds = {str(entry.get("rope_type", "default")) for entry in nested or [parameters]}
-    bases = {entry.get("rope_theta") for entry in nested or [parameters]}
+    entries: list[dict[str, Any]] = []
+    for stack in _stacks(config):
+        parameters = getattr(stack, "rope_parameters", None) or {}
+        entries += [value for value in parameters.values() if isinstance(value, dict)] or [parameters]
+    kinds = {str(entry.get("rope_type", "default")) for entry in entries}
+    bases = {entry.get("rope_theta") for entry in entries}
     return [
         f"rope type {kind} is not supported (supported: {', '.join(SUPPORTED_ROPE_TYPES)})"
         for kind in sorted(kinds - set(SUPPORTED_ROPE_TYPES))

@@ -5,7 +5,7 @@ A row is a kind of position scheme and encoder, not a checkpoint; everything els
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime_shims.contract.manifest import ModelKind
@@ -42,6 +42,7 @@ class Family:
         experts: its layers are mixtures of experts, run through transformers' interface for them.
         source_frames_per_position: input frames that become one encoder position (speech features).
         sound: the encoder takes a waveform of any length; None: features, tokens, or no encoder.
+        shared_window: the window of an encoder's sliding layer is what both sides have together, not each.
     """
 
     kind: ModelKind
@@ -53,6 +54,7 @@ class Family:
     experts: bool = False
     source_frames_per_position: int = 1
     sound: Sound | None = None
+    shared_window: bool = False
 
 
 _ROTARY = Family("decoder_only", decoder_positions="max_position_embeddings")
@@ -69,6 +71,7 @@ FAMILIES: dict[str, Family] = {
     "mt5": _RELATIVE_SEQ2SEQ,
     "umt5": _RELATIVE_SEQ2SEQ,
     "t5gemma": _TABLE_SEQ2SEQ,
+    "t5gemma2": replace(_TABLE_SEQ2SEQ, shared_window=True),
     "bart": _TABLE_SEQ2SEQ,
     "mbart": _TABLE_SEQ2SEQ,
     "marian": _TABLE_SEQ2SEQ,
@@ -139,7 +142,6 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "mpt": _OWN_ATTENTION,
     "speech_to_text": "features of any length; speech programs take features of one length, or the sound itself",
     "prophetnet": "n-gram attention over several streams, in code of its own",
-    "t5gemma2": "one attention over the decoder's and the encoder's keys together",
     "llama4": "chunked attention",
     "llama4_text": "chunked attention",
     "gemma3n": "activations cut at a quantile, and streams that alternate",
@@ -155,9 +157,9 @@ def decoder_config(config: PretrainedConfig) -> PretrainedConfig:
 def encoder_config(config: PretrainedConfig) -> PretrainedConfig:
     """The config of the encoder: the model's own, or the one it nests under `encoder`."""
     nested = getattr(config, "encoder", None)
-    return config.get_text_config(encoder=True) if nested is None else nested
+    return config.get_text_config(encoder=True) if nested is None else nested.get_text_config()
 
 
 def nests_its_stacks(config: PretrainedConfig) -> bool:
-    """Whether encoder and decoder have configs of their own (T5Gemma)."""
+    """Whether encoder and decoder have configs of their own (T5Gemma 1 and 2)."""
     return getattr(config, "encoder", None) is not None and getattr(config, "decoder", None) is not None

@@ -19,7 +19,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
 from exporter.spec.progress import Progress, SilentProgress
 from exporter.spec.recipe import Recipe
-from exporter.spec.text_part import COMPOSITES, text_part, text_weights, without_other_parts
+from exporter.spec.text_part import COMPOSITES, drop_image_tower, text_part, text_weights, without_other_parts
 from exporter.spec.weights import random_assistant, random_model, require_complete
 from runtime_shims.contract.manifest import ModelKind
 
@@ -129,10 +129,11 @@ class ModelSource:
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # so that they are reported with the others
                 **self._dense_weights(),
-                **(text_weights() if self.is_text_part else {}),
+                **text_weights(self._config),
                 **self._arguments,
             )
         require_complete(self.model, model, without_other_parts(report) if self.is_text_part else report)
+        drop_image_tower(model)
         return model
 
     def load_generation_config(self) -> GenerationConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exporter.spec.faults import UnsupportedModelError, one_line
+from exporter.spec.text_part import drop_image_tower
 from exporter.spec.weight_format import WeightSizes, weight_sizes
 from runtime_shims.contract.manifest import ModelKind
 
@@ -36,6 +37,7 @@ def sizes_of(config: PretrainedConfig, kind: ModelKind, *, head_is_tied: bool) -
     try:
         with torch.device("meta"):
             model: PreTrainedModel = auto_class(kind).from_config(config)
+            drop_image_tower(model)
     except Exception as error:  # model classes raise anything, AssertionError included
         fault = f"no model can be made from this config: {one_line(error)}"
         raise UnsupportedModelError(f"model type {config.model_type}", [fault]) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
+from exporter.spec.text_part import drop_image_tower
 from exporter.spec.weights import untie_head
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def _empty(config: PretrainedConfig, spec: ModelSpec) -> PreTrainedModel:
 
     with init_empty_weights(include_buffers=False):
         model: PreTrainedModel = auto_class(spec.kind).from_config(config, dtype=torch.float32)
+    drop_image_tower(model)
     model.tie_weights()  # the context gives every module a parameter of its own
     return model
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from exporter.spec.faults import ModelSourceError, raise_if_any
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.parameters import auto_class
+from exporter.spec.text_part import drop_image_tower
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -28,6 +29,7 @@ def random_model(config: PretrainedConfig, spec: ModelSpec, seed: int) -> PreTra
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model: PreTrainedModel = auto_class(spec.kind).from_config(config, dtype=torch.float32)
+        drop_image_tower(model)
         if not spec.tied_embeddings:
             untie_head(model)
     finished: PreTrainedModel = model.eval().requires_grad_(False)

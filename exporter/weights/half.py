@@ -16,6 +16,7 @@ from torch.nn import functional
 from exporter.spec.faults import ExportFailed, raise_if_any
 from exporter.spec.weight_format import is_linear
 from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
+from exporter.weights.special_row import special_row
 
 LARGEST = torch.finfo(torch.float16).max
 
@@ -58,15 +59,17 @@ class HalfLinear(nn.Module):
 
 
 class HalfEmbedding(nn.Module):
-    """Rows of a matrix in half precision, in float32; some models scale what they look up."""
+    """Rows of a matrix in half precision, in float32; some models scale what they look up, or keep a token apart."""
 
-    def __init__(self, weight: nn.Parameter, scale: Tensor | float | None) -> None:
+    def __init__(self, weight: nn.Parameter, embedding: nn.Module) -> None:
         super().__init__()
-        self.weight, self.scale = weight, scale
+        self.weight = weight
+        self.scale, self.special = lookup_scale(embedding), special_row(embedding)
 
     def forward(self, indices: Tensor) -> Tensor:
         rows = functional.embedding(indices, self.weight).float()
-        return rows if self.scale is None else rows * self.scale
+        rows = rows if self.scale is None else rows * self.scale
+        return rows if self.special is None else self.special(indices, rows)
 
 
 def compute_in_half(model: nn.Module) -> None:
@@ -85,7 +88,7 @@ def compute_in_half(model: nn.Module) -> None:
     replaced: dict[int, nn.Module] = {}
     for name, module in model.named_modules():
         if id(module) in lookups:
-            replaced[id(module)] = HalfEmbedding(half(module.weight), lookup_scale(module))
+            replaced[id(module)] = HalfEmbedding(half(module.weight), module)
         elif is_linear(module):
             if isinstance(module, nn.Linear):
                 weight = half(module.weight)

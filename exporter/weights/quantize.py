@@ -17,6 +17,7 @@ from exporter.spec.weight_format import WeightFormat, is_linear
 from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import dequantized, operators, quantize_groups
 from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
+from exporter.weights.special_row import special_row
 
 
 class QuantizedMatrix(nn.Module):
@@ -82,16 +83,17 @@ class QuantizedLinear(nn.Module):
 
 
 class QuantizedEmbedding(nn.Module):
-    """Rows of a matrix in integers; some models scale what they look up."""
+    """Rows of a matrix in integers; some models scale what they look up, or keep a token's row apart."""
 
-    def __init__(self, weight: QuantizedMatrix, scale: Tensor | float | None) -> None:
+    def __init__(self, weight: QuantizedMatrix, embedding: nn.Module) -> None:
         super().__init__()
         self.weight = weight
-        self.scale = scale
+        self.scale, self.special = lookup_scale(embedding), special_row(embedding)
 
     def forward(self, indices: Tensor) -> Tensor:
         rows = self.weight[indices]
-        return rows if self.scale is None else rows * self.scale
+        rows = rows if self.scale is None else rows * self.scale
+        return rows if self.special is None else self.special(indices, rows)
 
 
 def quantize_model(
@@ -128,7 +130,7 @@ def quantize_model(
     for module in list(model.modules()):
         if id(module) in lookups:
             stored = matrix(module.weight, weights.embedding_bits)
-            replaced[id(module)] = QuantizedEmbedding(stored, lookup_scale(module))
+            replaced[id(module)] = QuantizedEmbedding(stored, module)
         elif is_linear(module):
             bits = weights.embedding_bits if module is head else weights.linear_bits
             is_plain = isinstance(module, nn.Linear)

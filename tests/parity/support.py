@@ -33,6 +33,7 @@ from exporter.spec.model_source import ModelSource
 from exporter.spec.model_spec import ModelSpec
 from exporter.spec.progress import SilentProgress
 from exporter.spec.recipe import Recipe
+from exporter.spec.text_part import drop_image_tower
 from exporter.trace.functional import runnable
 from exporter.trace.methods import program_methods
 from exporter.trace.trace import ExportedProgram, trace_methods
@@ -108,6 +109,7 @@ class Planned:
         if attention == "onnx":
             attention, backend = "portable", "onnx"
         model = build(case)
+        drop_image_tower(model)
         spec = ModelSpec.from_config(model.config)
         helper = None if drafter is None else AssistantSpec.from_config(ASSISTANTS[drafter]().config, spec)
         plan = CapacityPlan.build(spec, capacity.recipe(case, attention, backend).resolve(spec), assistant=helper)
@@ -152,7 +154,9 @@ class Planned:
 
     def lower(self, directory: Path) -> None:
         """Write a bundle of one program to `directory`, from a model of its own: lowering takes its weights."""
-        traced = replace(self, model=build(self.case)).traced
+        model = build(self.case)
+        drop_image_tower(model)
+        traced = replace(self, model=model).traced
         methods, backends = program_methods(self.plan, self.front_end), self.plan.recipe.backends
         programs = lower_programs(traced, methods, backends, self.plan, directory, SilentProgress())
         write_manifest(directory, build_manifest(self.exported(programs), file_entries(directory)))

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from exporter.hf import fixed_capacity_cache
 from tests.support import drop_in_models, tiny_models
 from tests.support.drop_in import Answer, FixedCapacity, answer, check_equal, pointers, spoil
-from tests.support.tiny_models import CASES, ENCODER_DECODER
+from tests.support.tiny_models import CASES, ENCODER_DECODER, OWN_CROSS_CACHE
 
 MAX_BATCH, MAX_ENC, MAX_DEC, MAX_DRAFT = 4, 24, 64, 7
 SHAPES = ((4, 24), (1, 1), (2, 13), (4, 1), (1, 24))
@@ -204,9 +204,10 @@ def test_a_conversation_goes_on_with_drafts(drafts: str) -> None:
     assert cache.get_seq_length() == question.shape[1] + 9
 
 
-def test_a_model_whose_generate_makes_a_cross_cache_of_its_own_uses_the_one_it_was_given() -> None:
-    model = tiny_models.build("t5gemma")
+@pytest.mark.parametrize("name", OWN_CROSS_CACHE)
+def test_a_model_whose_generate_makes_a_cross_cache_of_its_own_uses_the_one_it_was_given(name: str) -> None:
+    model = tiny_models.build(name)
     cache = cache_for(model)
-    inputs = tiny_models.source("t5gemma", 2, 9)
+    inputs = tiny_models.source(name, 2, 9)
     answer(model, inputs, cache)
     assert [layer.length for layer in cache.cross_attention_cache.layers] == [9] * len(cache.owners)

@@ -29,7 +29,7 @@ class Root(nn.Module):
         shape = (ROWS, HEADS, HEAD_SIZE, HEAD_SIZE)
         self.self_layers = nn.ModuleList([CacheLayer(CacheGeometry("sliding", 4, 3), shape)])
         self.cross_layers = nn.ModuleList([CacheLayer(CrossGeometry(PLACES), shape)])
-        self.decoder = nn.ModuleDict({name: nn.Linear(HIDDEN, HIDDEN) for name in ("own", "cross")})
+        self.decoder = nn.ModuleDict({name: nn.Linear(HIDDEN, HIDDEN) for name in ("own", "cross", "self_attn")})
 
     def heads(self, name: str, hidden_bTC: Tensor) -> Tensor:
         projected = self.decoder[name](hidden_bTC)
@@ -43,6 +43,14 @@ class Encode(nn.Module):
 
     def forward(self, hidden_bEC: Tensor, lengths: Tensor) -> Tensor:
         states, layer = self.root.heads("cross", hidden_bEC), self.root.cross_layers[0]
+        return operators().write_cross(states, states, layer.key_cache, layer.value_cache, lengths)
+
+
+class EncodeMerged(Encode):
+    """The encoder's keys are made by the projection that also makes the decoder's own."""
+
+    def forward(self, hidden_bEC: Tensor, lengths: Tensor) -> Tensor:
+        states, layer = self.root.heads("self_attn", hidden_bEC), self.root.cross_layers[0]
         return operators().write_cross(states, states, layer.key_cache, layer.value_cache, lengths)
 
 
@@ -67,6 +75,14 @@ class Decode(nn.Module):
 
 def projects_the_encoder_output_again(decode: Decode, hidden_bTC: Tensor) -> Tensor:
     return decode.root.heads("cross", hidden_bTC).sum()
+
+
+def projects_the_step(decode: Decode, hidden_bTC: Tensor) -> Tensor:
+    return decode.root.heads("self_attn", hidden_bTC).sum()
+
+
+def projects_the_step_and_more(decode: Decode, hidden_bTC: Tensor) -> Tensor:
+    return projects_the_step(decode, hidden_bTC) + projects_the_step(decode, hidden_bTC + 1.0)
 
 
 def copies_a_cache(decode: Decode, hidden_bTC: Tensor) -> Tensor:
@@ -98,11 +114,11 @@ class WritesNothing(Decode):
         return own
 
 
-def traced(decode: Decode) -> dict[str, ExportedProgram]:
+def traced(decode: Decode, encode: type[Encode] = Encode) -> dict[str, ExportedProgram]:
     hidden, step = torch.randn(ROWS, PLACES, HIDDEN), torch.randn(ROWS, 3, HIDDEN)
     with torch.no_grad():
         return {
-            "encode": torch.export.export(Encode(decode.root), (hidden, LENGTHS), strict=False),
+            "encode": torch.export.export(encode(decode.root), (hidden, LENGTHS), strict=False),
             "decode": torch.export.export(decode, (step, torch.tensor([0, 5]), LENGTHS), strict=False),
         }
 
@@ -125,6 +141,12 @@ def test_a_bad_decode_graph_is_refused_by_name(fault: Callable[[Decode, Tensor],
     with pytest.raises(GraphCheckError, match=message) as refused:
         check_graphs(traced(Decode(Root(), fault)))
     assert "\n" not in str(refused.value)
+
+
+def test_one_projection_may_serve_the_step_and_the_encoder_but_only_once_in_decode() -> None:
+    check_graphs(traced(Decode(Root(), projects_the_step), EncodeMerged))
+    with pytest.raises(GraphCheckError, match=r"projects encoder keys or values again with .*self_attn\.weight"):
+        check_graphs(traced(Decode(Root(), projects_the_step_and_more), EncodeMerged))
 
 
 def test_a_cache_that_is_never_written_is_refused_by_name() -> None:

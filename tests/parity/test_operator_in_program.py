@@ -48,22 +48,25 @@ class RingLayer(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Bidirectional attention, its keys written to a cross cache, and a query over that cache."""
+    """Bidirectional attention, its keys in a cross cache, and queries over that cache, alone and beside a ring."""
 
     def __init__(self) -> None:
         super().__init__()
         self.project = nn.Linear(HIDDEN, HEADS * HEAD_SIZE)
-        self.register_buffer("key_cache", torch.zeros(CACHE_ROWS, HEADS, MAX_STEP, HEAD_SIZE))
-        self.register_buffer("value_cache", torch.zeros(CACHE_ROWS, HEADS, MAX_STEP, HEAD_SIZE))
+        for name in ("key_cache", "value_cache", "own_key_cache", "own_value_cache"):
+            self.register_buffer(name, torch.zeros(CACHE_ROWS, HEADS, MAX_STEP, HEAD_SIZE))
         self.operators = eager.operators()
 
-    def forward(self, hidden_BEC: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, hidden_BEC: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         batch, places, _ = hidden_BEC.shape
         states = self.project(hidden_BEC).view(batch, places, HEADS, HEAD_SIZE).transpose(1, 2).contiguous()
         encoded = self.operators.encoder_attention(states, states, states, lengths, None, 0, 0.3, None)
         written = self.operators.write_cross(states, states * 2.0, self.key_cache, self.value_cache, lengths)
         crossed = self.operators.cross_attention(states, self.key_cache, self.value_cache, written, 0.3, None)
-        return encoded.flatten(2), crossed.flatten(2), written
+        caches = (self.own_key_cache, self.own_value_cache, self.key_cache, self.value_cache)
+        steps = (torch.zeros_like(lengths), lengths, written)
+        merged = self.operators.merged_attention(states, states, states, *caches, *steps, 3, 0.3, None)
+        return encoded.flatten(2), crossed.flatten(2), merged.flatten(2), written
 
 
 def run_lowered(module: nn.Module, sample: tuple[Tensor, ...], dynamic: tuple[dict, ...],
@@ -122,7 +125,7 @@ def test_a_refused_step_fails_and_leaves_the_caches_as_they_were(ring):
     torch.testing.assert_close(lowered(*inputs)[0], module(*inputs), atol=TOLERANCE, rtol=TOLERANCE)
 
 
-def test_encoder_and_cross_attention_equal_the_reference(tmp_path):
+def test_encoder_cross_and_merged_attention_equal_the_reference(tmp_path):
     torch.manual_seed(2)
     module = EncoderLayer().requires_grad_(False).eval()
     rows, places = torch.export.Dim("rows", max=CACHE_ROWS), torch.export.Dim("places", max=MAX_STEP)

@@ -6,7 +6,7 @@ K key/value heads, D key size, Dv value size, N entries of a bias table, P posit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Protocol
 
@@ -71,6 +71,9 @@ class Operator(Protocol):
         self, query: Tensor, positions: Tensor, lengths: Tensor, options: Options
     ) -> Tensor: ...
     def cross_attention(self, query: Tensor, lengths: Tensor, options: Options) -> Tensor: ...
+    def merged_attention(
+        self, cross: Operator, states: tuple[Tensor, Tensor, Tensor], indices: tuple[Tensor, ...], options: Options
+    ) -> Tensor: ...
     def encoder_attention(
         self, states: tuple[Tensor, Tensor, Tensor], lengths: Tensor, options: Options
     ) -> Tensor: ...
@@ -113,6 +116,12 @@ class FunctionOperator:
         caches = (self.key_cache, self.value_cache)
         return self.functions.cross_attention(query, *caches, lengths, options.scale, options.softcap)
 
+    def merged_attention(self, cross, states, indices, options):
+        caches = (self.key_cache, self.value_cache, *cross.caches())
+        return self.functions.merged_attention(
+            *states, *caches, *indices, self.window, options.scale, options.softcap
+        )
+
     def encoder_attention(self, states, lengths, options):
         return self.functions.encoder_attention(
             *states, lengths, *options.bias, options.scale, options.softcap
@@ -146,6 +155,11 @@ class SpelledOperator:
     def cross_attention(self, query, lengths, options):
         self.step.begin(enc_lengths=lengths, step_lengths=torch.full_like(lengths, query.shape[2]))
         return self.spelling.cross_attention(self._call(options), query)
+
+    def merged_attention(self, cross, states, indices, options):
+        positions, lengths, sources = indices
+        self.step.begin(positions=positions, step_lengths=lengths, enc_lengths=sources)
+        return self.spelling.merged_attention(replace(self._call(options), cross=cross.layer), *states)
 
     def encoder_attention(self, states, lengths, options):
         self.step.begin(enc_lengths=lengths)

@@ -69,6 +69,7 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("blenderbot", text, tiny_seq2seq.blenderbot, 0.2, 0.25, 0.8, 0),
         TinyCase("blenderbot_small", text, tiny_seq2seq.blenderbot_small, 0.6, 0.4, 0.3, 1),
         TinyCase("t5gemma", text, tiny_seq2seq.t5gemma, 0.1, 0.4, 0.15, 5),
+        TinyCase("t5gemma2", text, tiny_seq2seq.t5gemma2, 0.1, 0.4, 0.25, 0),
         TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
         TinyCase("moonshine", speech, tiny_configs.moonshine, 0.3, 0.4, 0.6, 7),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
@@ -120,6 +121,8 @@ TEXT_SEQ2SEQ = tuple(name for name, case in CASES.items() if case.kind == "text_
 EXPERTS = tuple(name for name, case in CASES.items() if case.config.__module__ == tiny_experts.__name__)
 SOUND = SoundPositions(window=895, stride=384)
 HEARS_SOUND = tuple(name for name, case in CASES.items() if case.config is tiny_configs.moonshine)
+OWN_CROSS_CACHE = ("t5gemma", "t5gemma2")
+"""Those whose `generate` takes no cross cache of ours."""
 ENCODER_DECODER = tuple(name for name, case in CASES.items() if case.kind != "decoder_only")
 
 

@@ -10,6 +10,7 @@ from transformers import (
     M2M100Config,
     PegasusConfig,
     PretrainedConfig,
+    T5Gemma2Config,
     T5GemmaConfig,
     UMT5Config,
 )
@@ -57,6 +58,18 @@ def t5gemma() -> PretrainedConfig:
     decoder = _GEMMA_SHAPE | {"hidden_size": HIDDEN, "num_attention_heads": 4, "num_key_value_heads": 2}
     decoder |= {"num_hidden_layers": 2, "layer_types": [SLIDING, FULL], "vocab_size": VOCAB}
     return T5GemmaConfig(encoder=encoder, decoder=decoder, vocab_size=VOCAB, **_GEMMA_TOKENS)
+
+
+def t5gemma2() -> PretrainedConfig:
+    """T5Gemma 2: one softmax over the decoder's and the encoder's keys, windows halved to each side, norms per head."""
+    shape = _GEMMA_SHAPE | {"hidden_size": HIDDEN, "num_attention_heads": 4, "vocab_size": VOCAB}
+    text = shape | {"num_key_value_heads": 4, "num_hidden_layers": 3, "layer_types": [SLIDING, FULL, SLIDING]}
+    decoder = shape | {"num_key_value_heads": 2, "num_hidden_layers": 2, "layer_types": [SLIDING, FULL]}
+    vision = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision |= {"image_size": 8, "patch_size": 4, "model_type": "siglip_vision_model"}
+    special = {"eoi_token_index": VOCAB // 2, "image_token_index": VOCAB - 1, "mm_tokens_per_image": 4}
+    encoder = {"text_config": text, "vision_config": vision} | special
+    return T5Gemma2Config(encoder=encoder, decoder=decoder, image_token_index=VOCAB - 1)
 
 
 _GEMMA_TOKENS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1}

@@ -74,6 +74,18 @@ def test_cross_caches_have_the_decoders_grouped_heads_and_any_width_of_encoder()
     assert plan.encoder_width == 24
 
 
+def test_merged_attention_has_a_cache_for_the_step_and_one_for_the_encoder_of_its_own_heads() -> None:
+    spec = ModelSpec.from_config(tiny_seq2seq.t5gemma2())
+    plan = CapacityPlan.build(spec, Recipe("t5gemma2", max_enc=20, max_dec=30, max_draft=3).resolve(spec))
+    step = plan.max_step
+    assert [(cache.kind, cache.kv_heads, cache.geometry.slots) for cache in plan.caches] == [
+        ("sliding", 2, 8 + step - 1),
+        ("full", 2, 30 + step - 1),
+        ("cross", 2, 20),
+        ("cross", 2, 20),
+    ]
+
+
 @pytest.mark.parametrize("options", [{"quantize": "8da8w"}, {"quantize": "int8-weights-kv"}, {"dtype": "float16"}])
 def test_weights_of_experts_in_another_form_than_float32_are_refused(options: dict[str, Any]) -> None:
     spec = ModelSpec.from_config(tiny_experts.qwen3_moe())

@@ -11,6 +11,7 @@ from transformers.utils.quantization_config import GgufConfig
 from exporter.spec.faults import UnsupportedModelError
 from exporter.spec.model_spec import ModelSpec
 from recipes.geometries.index import GEOMETRIES
+from tests.support import tiny_seq2seq
 
 
 def config_of(name: str, **changes: Any) -> PretrainedConfig:
@@ -45,6 +46,17 @@ def test_frequencies_that_change_while_a_sequence_grows_are_refused(kind: str) -
     )
 
 
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_each_stack_of_a_config_that_nests_them_is_checked(stack: str) -> None:
+    config = tiny_seq2seq.t5gemma2()
+    nested = config.decoder if stack == "decoder" else config.encoder.text_config
+    nested.rope_parameters["full_attention"]["rope_type"] = "dynamic"
+    nested.num_key_value_heads = 3
+    heads, rope = faults_of(config)
+    assert heads == "num_key_value_heads is 3, expected a divisor of num_attention_heads (4)"
+    assert rope.startswith("rope type dynamic is not supported")
+
+
 @pytest.mark.parametrize("kind", ["default", "linear", "llama3", "yarn"])
 def test_frequencies_that_stay_are_accepted(kind: str) -> None:
     config = config_of("smollm2-135m", num_hidden_layers=1)
@@ -76,7 +88,6 @@ def test_experts_of_a_type_that_is_not_known_are_refused() -> None:
         ("bloom", "asks no registered attention function"),
         ("mpt", "asks no registered attention function"),
         ("prophetnet", "n-gram attention"),
-        ("t5gemma2", "the decoder's and the encoder's keys together"),
     ],
 )
 def test_types_whose_attention_is_another_are_refused_with_the_fact(model_type: str, fact: str) -> None:

@@ -18,7 +18,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from exporter.spec.weights import random_model
 from recipes.geometries.index import GEOMETRIES
-from tests.support import tiny_configs
+from tests.support import tiny_configs, tiny_models
 
 T5_TINY: dict[str, Any] = {"d_model": 16, "d_kv": 4, "d_ff": 8, "num_heads": 2, "vocab_size": 32}
 T5_DEPTH: dict[str, Any] = {"num_layers": 1, "num_decoder_layers": 2}
@@ -172,6 +172,32 @@ def test_the_text_model_of_a_checkpoint_with_images_is_read_alone(tmp_path: Path
     with torch.no_grad():
         assert torch.equal(model(ids).logits, everything(input_ids=ids).logits)
     assert not any("vision" in name for name, _ in model.named_parameters())
+
+
+def test_an_encoder_that_also_takes_images_is_read_without_its_image_tower(tmp_path: Path) -> None:
+    """Its logits are those of the whole model, and no weight of the tower is loaded or counted."""
+    whole = tiny_models.build("t5gemma2")
+    whole.save_pretrained(tmp_path)
+    source = source_of(tmp_path)
+    assert source.is_text_part
+    model, spec = source.load_model(), ModelSpec.from_config(source.load_config())
+    names = [name for name, _ in model.named_parameters()]
+    assert not any("vision" in name or "multi_modal" in name for name in names)
+    tower = ("vision_tower", "multi_modal_projector")
+    text = [weight.numel() for name, weight in whole.named_parameters() if not any(part in name for part in tower)]
+    assert spec.parameter_count == sum(text) == sum(weight.numel() for weight in model.parameters())
+    assert ModelSpec.from_config(whole.config).parameter_count == spec.parameter_count
+    ids = tiny_models.tokens(2, 9)
+    with torch.no_grad():
+        expected = whole(input_ids=ids, decoder_input_ids=ids[:, :4]).logits
+        assert torch.equal(model(input_ids=ids, decoder_input_ids=ids[:, :4]).logits, expected)
+
+
+def test_a_text_weight_that_is_left_over_beside_an_image_tower_is_refused(tmp_path: Path) -> None:
+    tiny_models.build("t5gemma2").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    save_file(load_file(file) | {"model.decoder.layers.7.mlp.up_proj.weight": torch.ones(2, 2)}, file, {"format": "pt"})
+    assert "model.decoder.layers.7.mlp.up_proj.weight" in refusal(tmp_path)
 
 
 def test_a_geometry_stands_in_for_a_download() -> None:

@@ -5,6 +5,8 @@ Shape legend: N output features, C inputs, G groups, S inputs in a group.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from transformers import PreTrainedModel
 
 from exporter.spec.faults import ExportFailed
 from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
+from exporter.weights.half import compute_in_half
 from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import dequantized
 from exporter.weights.quantize import (
@@ -24,6 +27,8 @@ from exporter.weights.quantize import (
     keep_integers_only,
     quantize_model,
 )
+from exporter.weights.special_row import write_out_special_rows
+from tests.support.tiny_configs import HIDDEN
 from tests.support.tiny_models import CASES, build, source, tokens
 
 W8 = WeightFormat(8, 8, 32)
@@ -202,6 +207,25 @@ class OddEmbedding(nn.Embedding):
 
     def forward(self, indices: Tensor) -> Tensor:
         return super().forward(indices).tanh()
+
+
+@pytest.mark.parametrize("form", ["float", "integers", "half"])
+def test_a_token_that_an_embedding_keeps_apart_has_its_own_vector_in_every_form(form: str) -> None:
+    """T5Gemma 2's end of an image: not scaled, not rounded, in both stacks; the other tokens are looked up."""
+    stock, model = build("t5gemma2"), build("t5gemma2")
+    token = stock.config.encoder.eoi_token_index
+    ids = torch.tensor([[5, token, 9, token]])
+    {
+        "float": write_out_special_rows,
+        "half": compute_in_half,
+        "integers": partial(quantize_model, weights=W8),
+    }[form](model)
+    for name in ("model.encoder.text_model.embed_tokens", "model.decoder.embed_tokens"):
+        want, got = stock.get_submodule(name)(ids), model.get_submodule(name)(ids)
+        assert torch.equal(got[0, [1, 3]], want[0, [1, 3]])
+        assert not torch.equal(want[0, 1], stock.get_input_embeddings().weight[token] * HIDDEN**0.5)
+        allowed = 0.0 if form == "float" else 0.02 * float(want.abs().max())
+        assert float((got - want).abs().max()) <= allowed
 
 
 def test_an_embedding_that_does_more_than_look_up_is_refused_in_one_line() -> None:

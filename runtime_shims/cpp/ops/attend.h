@@ -33,7 +33,7 @@ inline int64_t multiply_adds(const AttentionProblem& problem) {
   for (int64_t row = 0; row < problem.batch; ++row) {
     const RowExtent extent = problem.row(row);
     const int64_t keys = std::min(extent.end - extent.oldest, std::max(problem.window, extent.live_tokens));
-    pairs += extent.live_tokens * keys;
+    pairs += extent.live_tokens * (keys + problem.beside_length(row));
   }
   return pairs * problem.query_heads * (problem.key_dim + problem.value_dim);
 }
@@ -42,7 +42,8 @@ inline int64_t longest_row(const AttentionProblem& problem) {
   int64_t longest = 0;
   for (int64_t row = 0; row < problem.batch; ++row) {
     const RowExtent extent = problem.row(row);
-    longest = std::max(longest, std::min(extent.end - extent.oldest, problem.window));
+    const int64_t keys = std::min(extent.end - extent.oldest, problem.window);
+    longest = std::max(longest, keys + problem.beside_length(row));
   }
   return longest;
 }
@@ -87,9 +88,8 @@ class TileRunner {
     const bool has_queries = describe(tile, task);
     if (split == 0) clear_padding(tile, task.tokens);
     if (!has_queries) return;
-    const int64_t begin = task.begin, keys = task.end - task.begin;
-    task.begin = begin + keys * split / plan_.splits;
-    task.end = begin + keys * (split + 1) / plan_.splits;
+    take_share(split, task.begin, task.end);
+    take_share(split, task.beside_begin, task.beside_end);
     if (plan_.splits > 1) task.partial = partial(index);
     variant_.attend_tile(task);
   }
@@ -120,6 +120,12 @@ class TileRunner {
     at.first_token = token_tile * plan_.tokens_per_tile;
     at.tokens = std::min(plan_.tokens_per_tile, problem_.tokens - at.first_token);
     return at;
+  }
+
+  void take_share(int64_t split, int64_t& begin, int64_t& end) const {
+    const int64_t first = begin, keys = end - begin;
+    begin = first + keys * split / plan_.splits;
+    end = first + keys * (split + 1) / plan_.splits;
   }
 
   const void* position_at(const void* first, int64_t index, int64_t dim) const {
@@ -155,6 +161,7 @@ class TileRunner {
     task.begin = extent.oldest;
     task.end = extent.end;
     narrow_to_visible(task);
+    if (problem_.beside) describe_beside(at, task);
     task.scale = problem_.scale;
     task.has_softcap = problem_.softcap.has_value();
     task.softcap = problem_.softcap.value_or(0.0F);
@@ -168,6 +175,14 @@ class TileRunner {
     task.out_head_stride = problem_.value_dim;
     task.out_token_stride = problem_.query_heads * problem_.value_dim;
     return true;
+  }
+
+  void describe_beside(const Place& at, TileTask& task) const {
+    const EncoderKeys& beside = *problem_.beside;
+    const int64_t kv_row = (at.batch_row * problem_.kv_heads + at.kv_head) * beside.slots;
+    task.beside_keys = position_at(beside.keys, kv_row, problem_.key_dim);
+    task.beside_values = position_at(beside.values, kv_row, problem_.value_dim);
+    task.beside_end = beside.lengths[at.batch_row];
   }
 
   // Drops keys that no query of the tile sees, so that splits share what is left evenly.

@@ -17,6 +17,14 @@ inline constexpr int64_t kNoWindow = std::numeric_limits<int64_t>::max();
 
 enum class AttentionKind { cached, cross, encoder };
 
+// What an encoder left, seen by every query under one softmax with its own keys. As many heads, sizes and type.
+struct EncoderKeys {
+  const void* keys = nullptr;    // [>=b, K, E, D]
+  const void* values = nullptr;  // [>=b, K, E, Dv]
+  int64_t slots = 0;               // E
+  const int64_t* lengths = nullptr;  // [b]
+};
+
 // Queries and keys of one batch row. Positions are absolute; key position p is held at slot p mod S.
 struct RowExtent {
   int64_t live_tokens = 0;     // the row's first tokens that are real; the others yield 0
@@ -46,10 +54,12 @@ struct AttentionProblem {
   float scale = 1.0F;
   std::optional<float> softcap;
   std::optional<RelativeBias> bias;
+  std::optional<EncoderKeys> beside;  // cached only
   const float* sinks = nullptr;  // [H], a score of each head that takes weight and has no value; or null
 
   int64_t groups() const { return query_heads / kv_heads; }
   bool is_causal() const { return kind == AttentionKind::cached; }
+  int64_t beside_length(int64_t row) const { return beside ? beside->lengths[row] : 0; }
 
   RowExtent row(int64_t index) const {
     const int64_t length = lengths[index];

@@ -78,6 +78,17 @@ int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
   return check_and_run(arguments, static_cast<float*>(tensors[4].data));
 }
 
+int32_t fixed_capacity_merged_attention(const fixed_capacity_tensor tensors[11],
+                                        const fixed_capacity_options* options) {
+  const CachedAttentionArguments step{
+      view<const float>(tensors[0]), view<const float>(tensors[1]), view<const float>(tensors[2]),
+      cache<CacheView>(tensors[3]), cache<CacheView>(tensors[4]), view<const int64_t>(tensors[7]),
+      view<const int64_t>(tensors[8]), options_of(*options)};
+  const MergedAttentionArguments arguments{step, cache<ConstCacheView>(tensors[5]), cache<ConstCacheView>(tensors[6]),
+                                           view<const int64_t>(tensors[9])};
+  return check_and_run(arguments, static_cast<float*>(tensors[10].data));
+}
+
 int32_t fixed_capacity_encoder_attention(const fixed_capacity_tensor tensors[5],
                                          const fixed_capacity_options* options) {
   const EncoderAttentionArguments arguments{view<const float>(tensors[0]), view<const float>(tensors[1]),

@@ -41,6 +41,10 @@ FIXED_CAPACITY_API int32_t fixed_capacity_cached_attention(const fixed_capacity_
 /* tensors: query, key_cache, value_cache, positions, step_lengths, out */
 FIXED_CAPACITY_API int32_t fixed_capacity_shared_attention(const fixed_capacity_tensor tensors[6],
     const fixed_capacity_options* options);
+/* tensors: query, key, value, key_cache, value_cache, cross_key_cache, cross_value_cache, positions, step_lengths,
+ * cross_lengths, out */
+FIXED_CAPACITY_API int32_t fixed_capacity_merged_attention(const fixed_capacity_tensor tensors[11],
+    const fixed_capacity_options* options);
 /* tensors: query, key_cache, value_cache, lengths, out */
 FIXED_CAPACITY_API int32_t fixed_capacity_cross_attention(const fixed_capacity_tensor tensors[5],
     const fixed_capacity_options* options);

@@ -66,10 +66,9 @@ class ViewMaker {
 // Refuses before anything is written, or shapes `out` as [b, T, H, Dv] and runs.
 template <typename Arguments>
 Tensor& attend_into(KernelRuntimeContext& context, const ViewMaker& views, const Arguments& arguments,
-                    int64_t value_dim, Tensor& out) {
+                    const ConstFloatView& query, int64_t value_dim, Tensor& out) {
   if (!views.all_valid()) return fail(context, kWrongType, out);
   if (const Refusal refusal = check(arguments)) return fail(context, refusal.reason, out);
-  const ConstFloatView& query = arguments.query;
   if (!shape_output<4>(out, ScalarType::Float, {query.sizes[0], query.sizes[2], query.sizes[1], value_dim}))
     return fail(context, "the output tensor cannot hold the result", out);
   run(arguments, static_cast<float*>(out.mutable_data_ptr()), thread_pool_loop());
@@ -86,7 +85,7 @@ Tensor& cached_attention(KernelRuntimeContext& context, const Tensor& query, con
       views.floats(query), views.floats(key), views.floats(value), views.mutable_cache(key_cache),
       views.mutable_cache(value_cache), views.indices(positions), views.indices(step_lengths),
       {views.table(bias_table), bias_origin, window, scale, softcap, views.table(sinks)}};
-  return attend_into(context, views, arguments, arguments.value.sizes[3], out);
+  return attend_into(context, views, arguments, arguments.query, arguments.value.sizes[3], out);
 }
 
 Tensor& shared_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key_cache,
@@ -97,7 +96,7 @@ Tensor& shared_attention(KernelRuntimeContext& context, const Tensor& query, con
   const SharedAttentionArguments arguments{views.floats(query), views.cache(key_cache), views.cache(value_cache),
                                            views.indices(positions), views.indices(step_lengths),
                                            {views.table(bias_table), bias_origin, window, scale, softcap}};
-  return attend_into(context, views, arguments, arguments.value_cache.sizes[3], out);
+  return attend_into(context, views, arguments, arguments.query, arguments.value_cache.sizes[3], out);
 }
 
 Tensor& cross_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key_cache,
@@ -107,7 +106,22 @@ Tensor& cross_attention(KernelRuntimeContext& context, const Tensor& query, cons
   const CrossAttentionArguments arguments{views.floats(query), views.cache(key_cache), views.cache(value_cache),
                                           views.indices(lengths),
                                           {std::nullopt, 0, std::nullopt, scale, softcap}};
-  return attend_into(context, views, arguments, arguments.value_cache.sizes[3], out);
+  return attend_into(context, views, arguments, arguments.query, arguments.value_cache.sizes[3], out);
+}
+
+Tensor& merged_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key, const Tensor& value,
+                         Tensor& key_cache, Tensor& value_cache, const Tensor& cross_key_cache,
+                         const Tensor& cross_value_cache, const Tensor& positions, const Tensor& step_lengths,
+                         const Tensor& cross_lengths, std::optional<int64_t> window, double scale,
+                         std::optional<double> softcap, Tensor& out) {
+  ViewMaker views;
+  const CachedAttentionArguments step{
+      views.floats(query), views.floats(key), views.floats(value), views.mutable_cache(key_cache),
+      views.mutable_cache(value_cache), views.indices(positions), views.indices(step_lengths),
+      {std::nullopt, 0, window, scale, softcap}};
+  const MergedAttentionArguments arguments{step, views.cache(cross_key_cache), views.cache(cross_value_cache),
+                                           views.indices(cross_lengths)};
+  return attend_into(context, views, arguments, step.query, step.value.sizes[3], out);
 }
 
 Tensor& encoder_attention(KernelRuntimeContext& context, const Tensor& query, const Tensor& key,
@@ -117,7 +131,7 @@ Tensor& encoder_attention(KernelRuntimeContext& context, const Tensor& query, co
   const EncoderAttentionArguments arguments{
       views.floats(query), views.floats(key), views.floats(value), views.indices(lengths),
       {views.table(bias_table), bias_origin, std::nullopt, scale, softcap}};
-  return attend_into(context, views, arguments, arguments.value.sizes[3], out);
+  return attend_into(context, views, arguments, arguments.query, arguments.value.sizes[3], out);
 }
 
 Tensor& write_cross(KernelRuntimeContext& context, const Tensor& key, const Tensor& value, Tensor& key_cache,
@@ -139,5 +153,6 @@ Tensor& write_cross(KernelRuntimeContext& context, const Tensor& key, const Tens
 EXECUTORCH_LIBRARY(fixed_capacity, "cached_attention.out", fixed_capacity::cached_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "shared_attention.out", fixed_capacity::shared_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "cross_attention.out", fixed_capacity::cross_attention);
+EXECUTORCH_LIBRARY(fixed_capacity, "merged_attention.out", fixed_capacity::merged_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "encoder_attention.out", fixed_capacity::encoder_attention);
 EXECUTORCH_LIBRARY(fixed_capacity, "write_cross.out", fixed_capacity::write_cross);

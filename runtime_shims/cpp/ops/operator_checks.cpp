@@ -125,6 +125,18 @@ Refusal check(const CrossAttentionArguments& arguments) {
   return check_lengths(arguments.lengths, query.sizes[0], key_cache.sizes[2]);
 }
 
+Refusal check(const MergedAttentionArguments& arguments) {
+  const CachedAttentionArguments& step = arguments.step;
+  const ConstCacheView &keys = arguments.cross_key_cache, &values = arguments.cross_value_cache;
+  if (const Refusal refusal = check(step)) return refusal;
+  if (step.options.bias_table || step.options.sinks) return refuse("merged attention has no bias table and no sinks");
+  if (const Refusal refusal = check_read(step.query, keys, values)) return refusal;
+  if (keys.type != step.key_cache.type) return refuse("cross and step caches must be of one type");
+  if (keys.sizes[1] != step.key_cache.sizes[1]) return refuse("cross and step caches must have as many heads");
+  if (values.sizes[3] != step.value_cache.sizes[3]) return refuse("cross and step caches must have one value size");
+  return check_lengths(arguments.cross_lengths, step.query.sizes[0], keys.sizes[2]);
+}
+
 Refusal check(const EncoderAttentionArguments& arguments) {
   const ConstFloatView &query = arguments.query, &key = arguments.key;
   if (const Refusal refusal = check_heads<ConstFloatView>({query, key, arguments.value})) return refusal;

@@ -100,6 +100,13 @@ AttentionProblem problem_of(const CrossAttentionArguments& arguments, float* out
   return problem;
 }
 
+AttentionProblem problem_of(const MergedAttentionArguments& arguments, float* out) {
+  AttentionProblem problem = problem_of(arguments.step, out);
+  problem.beside = EncoderKeys{arguments.cross_key_cache.data, arguments.cross_value_cache.data,
+                               arguments.cross_key_cache.sizes[2], arguments.cross_lengths.data};
+  return problem;
+}
+
 AttentionProblem problem_of(const EncoderAttentionArguments& arguments, float* out) {
   AttentionProblem problem;
   problem.kind = AttentionKind::encoder;
@@ -132,6 +139,11 @@ void run(const SharedAttentionArguments& arguments, float* out, const ParallelLo
 }
 
 void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
+  attend_on(problem_of(arguments, out), loop);
+}
+
+void run(const MergedAttentionArguments& arguments, float* out, const ParallelLoop& loop) {
+  write_step(arguments.step);
   attend_on(problem_of(arguments, out), loop);
 }
 

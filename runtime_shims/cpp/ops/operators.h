@@ -43,6 +43,13 @@ struct CrossAttentionArguments {
   AttentionOptions options;               // scale and softcap only
 };
 
+// As CachedAttentionArguments, with what an encoder left in caches of as many heads under the same softmax.
+struct MergedAttentionArguments {
+  CachedAttentionArguments step;                      // options: no bias, no sinks
+  ConstCacheView cross_key_cache, cross_value_cache;  // [>=b, K, E, D], [>=b, K, E, Dv], of the other caches' type
+  ConstIndexView cross_lengths;                       // [b]
+};
+
 struct EncoderAttentionArguments {
   ConstFloatView query, key, value;  // [b, H, E, D], [b, K, E, D], [b, K, E, Dv]
   ConstIndexView lengths;            // [b]
@@ -58,6 +65,7 @@ struct WriteCrossArguments {
 Refusal check(const CachedAttentionArguments& arguments);
 Refusal check(const SharedAttentionArguments& arguments);
 Refusal check(const CrossAttentionArguments& arguments);
+Refusal check(const MergedAttentionArguments& arguments);
 Refusal check(const EncoderAttentionArguments& arguments);
 Refusal check(const WriteCrossArguments& arguments);
 
@@ -65,6 +73,7 @@ Refusal check(const WriteCrossArguments& arguments);
 void run(const CachedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const SharedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const CrossAttentionArguments& arguments, float* out, const ParallelLoop& loop);
+void run(const MergedAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const EncoderAttentionArguments& arguments, float* out, const ParallelLoop& loop);
 void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop& loop);
 
@@ -72,6 +81,7 @@ void run(const WriteCrossArguments& arguments, int64_t* out, const ParallelLoop&
 AttentionProblem problem_of(const CachedAttentionArguments& arguments, float* out);
 AttentionProblem problem_of(const SharedAttentionArguments& arguments, float* out);
 AttentionProblem problem_of(const CrossAttentionArguments& arguments, float* out);
+AttentionProblem problem_of(const MergedAttentionArguments& arguments, float* out);
 AttentionProblem problem_of(const EncoderAttentionArguments& arguments, float* out);
 
 // Writes the live tokens of a step at their slots (the first half of cached_attention).

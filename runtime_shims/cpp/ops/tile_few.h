@@ -144,19 +144,11 @@ inline void weigh_all(FewTile& tile, const Element* values, int32_t count, int32
   for (; key < count; ++key) weigh_keys<Rows, 1>(tile, key, values + key * stride, dim);
 }
 
+// Streams a task's keys and values past its query rows.
 template <int Rows, typename Element>
-inline void attend_few(const TileTask& task) {
-  FewTile tile;
+inline void stream_few(const TileTask& task, FewTile& tile) {
   const Element* keys = static_cast<const Element*>(task.keys);
   const Element* values = static_cast<const Element*>(task.values);
-  for (int row = 0; row < Rows; ++row) {
-    tile.queries[row] = task.query + (row / task.tokens) * task.query_head_stride +
-                        int64_t{row % task.tokens} * task.key_dim;
-    tile.maxima[row] = kLowest;
-    tile.totals[row] = 0.0F;
-    for (int32_t key = 0; key < kFewBlock; ++key) tile.scores[row][key] = 0.0F;
-  }
-  for (int32_t entry = 0; entry < Rows * task.value_dim; ++entry) tile.sums[entry] = 0.0F;
   const KeyRange range = keys_of_tile(task);
   for (int64_t position = range.begin; position < range.end;) {
     const int32_t count = run_length(task, position, range.end, kFewBlock);
@@ -167,6 +159,21 @@ inline void attend_few(const TileTask& task) {
     weigh_all<Rows>(tile, values + slot * stride_of<Element>(task.value_dim), count, task.value_dim);
     position += count;
   }
+}
+
+template <int Rows, typename Element>
+inline void attend_few(const TileTask& task) {
+  FewTile tile;
+  for (int row = 0; row < Rows; ++row) {
+    tile.queries[row] = task.query + (row / task.tokens) * task.query_head_stride +
+                        int64_t{row % task.tokens} * task.key_dim;
+    tile.maxima[row] = kLowest;
+    tile.totals[row] = 0.0F;
+    for (int32_t key = 0; key < kFewBlock; ++key) tile.scores[row][key] = 0.0F;
+  }
+  for (int32_t entry = 0; entry < Rows * task.value_dim; ++entry) tile.sums[entry] = 0.0F;
+  stream_few<Rows, Element>(task, tile);
+  if (task.beside_begin < task.beside_end) stream_few<Rows, Element>(task.beside(), tile);
   write_result(task, {tile.maxima, tile.totals, tile.sums});
 }
 

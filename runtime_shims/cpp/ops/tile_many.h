@@ -194,9 +194,8 @@ inline void weigh_from(const TileTask& task, ManyTile& tile, const float* values
   if constexpr (Rows > 1) weigh_from<Rows / 2>(task, tile, values, count, row);
 }
 
-inline void attend_many(const TileTask& task) {
-  ManyTile tile;
-  load_queries(task, tile);
+// Takes a task's keys and values in blocks, each used by all query rows.
+inline void stream_many(const TileTask& task, ManyTile& tile) {
   const int32_t dim = task.key_dim, value_dim = task.value_dim, most = most_keys(task);
   const KeyRange range = keys_of_tile(task);
   for (int64_t position = range.begin; position < range.end;) {
@@ -211,6 +210,13 @@ inline void attend_many(const TileTask& task) {
     weigh_from<kUnroll>(task, tile, values, count, 0);
     position += count;
   }
+}
+
+inline void attend_many(const TileTask& task) {
+  ManyTile tile;
+  load_queries(task, tile);
+  stream_many(task, tile);
+  if (task.beside_begin < task.beside_end) stream_many(task.beside(), tile);
   write_result(task, {tile.maxima, tile.totals, tile.sums});
 }
 

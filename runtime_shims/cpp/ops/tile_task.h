@@ -30,6 +30,11 @@ struct TileTask {
   int64_t window = 0;
   bool causal = false;
 
+  // Keys and values beside those above, under one softmax with them: every query sees beside_begin..beside_end-1.
+  const void* beside_keys = nullptr;
+  const void* beside_values = nullptr;
+  int64_t beside_begin = 0, beside_end = 0;
+
   float scale = 1.0F;
   bool has_softcap = false;
   float softcap = 0.0F;
@@ -42,6 +47,18 @@ struct TileTask {
   float* partial = nullptr;  // when set: unnormalised result [rows, Dv] then maxima [rows], sums [rows]
 
   int32_t rows() const { return heads * tokens; }
+
+  // The same queries over the keys and values beside, which lie in order and have no bias.
+  TileTask beside() const {
+    TileTask task = *this;
+    task.keys = beside_keys;
+    task.values = beside_values;
+    task.slots = task.end = beside_end;
+    task.begin = beside_begin;
+    task.causal = false;
+    task.bias = nullptr;
+    return task;
+  }
 };
 
 // Query rows one tile may hold for head sizes of 1..kMaxHeadDim: a multiple of the widest vector where
