@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers.models.whisper.generation_whisper import WhisperGenerationMixin
 
 from exporter.hf_models.encoder_decoder import EncoderDecoder, EncoderInput
-from exporter.hf_models.opening import OpenBundle
+from exporter.hf_models.opening import LoadError, OpenBundle
 from exporter.hf_models.refusals import GenerateError
 from runtime_shims.reference.request import SourceInput
 
@@ -26,9 +26,16 @@ class FixedCapacityModelForSpeechSeq2Seq(WhisperGenerationMixin, EncoderDecoder)
     input_modalities = ("audio",)
 
     def __init__(self, opened: OpenBundle) -> None:
-        """`opened` is a bundle of this kind, see `from_pretrained`."""
+        """`opened` is a bundle of this kind, see `from_pretrained`.
+
+        Raises LoadError for programs that take sound of any length.
+        """
         super().__init__(opened)
-        frames = opened.session.limits.source_shape[1] // self.config.max_source_positions  # type: ignore[index]
+        shape = opened.session.limits.source_shape
+        if shape is None:
+            fault = "its program takes sound of any length, transformers' loop here gives Whisper's features"
+            raise LoadError(opened.name, [f"{fault}; use run-model generate --audio"])
+        frames = shape[1] // self.config.max_source_positions
         strides = (SimpleNamespace(stride=(1,)), SimpleNamespace(stride=(frames,)))
         encoder = SimpleNamespace(conv1=strides[0], conv2=strides[1])
         self.model = SimpleNamespace(encoder=encoder, config=self.config)  # all that transformers' loop reads of it

@@ -19,6 +19,7 @@ from exporter.spec.recipe import Recipe
 from exporter.spec.weights import random_model
 from recipes.geometries.index import GEOMETRIES
 from tests.support import tiny_configs
+from tests.support.tiny_models import build
 
 T5_TINY: dict[str, Any] = {"d_model": 16, "d_kv": 4, "d_ff": 8, "num_heads": 2, "vocab_size": 32}
 T5_DEPTH: dict[str, Any] = {"num_layers": 1, "num_decoder_layers": 2}
@@ -128,6 +129,15 @@ def test_a_position_table_that_is_a_formula_may_be_missing(tmp_path: Path) -> No
     loaded = source_of(tmp_path).load_model()
     table = "model.decoder.embed_positions.weight"
     assert torch.equal(loaded.state_dict()[table], original.state_dict()[table])
+
+
+def test_a_position_table_that_older_versions_saved_may_be_left_over(tmp_path: Path) -> None:
+    build("speech_to_text").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tables = {f"model.{stack}.embed_positions.weights": torch.ones(7, 32) for stack in ("encoder", "decoder")}
+    save_file(load_file(file) | tables, file, metadata={"format": "pt"})
+    loaded = source_of(tmp_path).load_model()
+    assert float(loaded.model.encoder.embed_positions.weights.std()) > 0.1
 
 
 def test_buffers_that_old_versions_saved_are_not_left_over(tmp_path: Path) -> None:
