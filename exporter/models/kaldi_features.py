@@ -87,5 +87,6 @@ def normalised(features_bFM: Tensor, counts_b: Tensor) -> Tensor:
 
 def inside(frames_bFC: Tensor, counts_b: Tensor) -> Tensor:
     """float32 `[b, F, 1]`: 1 at a row's first `counts_b` frames, 0 behind them."""
+    # Three dimensions before it is a float: XNNPACK takes an unsqueeze to two sizes that vary, and then fails.
     places_F1 = torch.arange(frames_bFC.shape[1])[:, None]
     return (places_F1 < counts_b[:, None, None]).to(torch.float32)
