@@ -60,8 +60,8 @@ MaxEncOption = Annotated[
     typer.Option(
         "--max-enc",
         metavar="N",
-        help="Most encoder output positions. Default: 512, or the model's limit; 1250 (30 s) for Moonshine; "
-        "fixed for Whisper.",
+        help="Most encoder output positions. Default: 512, or the model's limit; 30 s for Moonshine (1250) and "
+        "Speech2Text (750); fixed for Whisper.",
         rich_help_panel=CAPACITY,
     ),
 ]

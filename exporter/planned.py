@@ -11,7 +11,7 @@ from exporter.spec.assistant import AssistantSpec, is_assistant
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.draft import MTP, assistant_name, draft_recipe
 from exporter.spec.faults import PlanError, SpecError, raise_if_any
-from exporter.spec.hearing import require_plain_sound
+from exporter.spec.hearing import require_known_sound
 from exporter.spec.memory_budget import require_budget
 from exporter.spec.model_source import ModelSource, resolve_source
 from exporter.spec.model_spec import ModelSpec
@@ -93,9 +93,10 @@ def _plan_model(
     from exporter.bundle.token_rules import rules_from
 
     source = resolve_source(recipe)
-    spec = ModelSpec.from_config(source.load_config())
+    config = source.load_config()
+    spec = ModelSpec.from_config(config)
     if spec.encoder is not None and spec.encoder.sound is not None:
-        require_plain_sound(recipe.model, source.load_processor(), spec.encoder.sound)
+        require_known_sound(recipe.model, source.load_processor(), config, spec.encoder.sound)
     helper = None if assistant is None else AssistantSpec.from_config(assistant.load_config(), spec)
     plan = CapacityPlan.build(spec, recipe.resolve(spec), max_memory_bytes=max_memory_bytes, assistant=helper)
     rules = rules_from(source.load_generation_config(), spec, plan.recipe.max_dec, greedy=greedy)

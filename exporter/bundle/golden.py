@@ -20,6 +20,7 @@ from exporter.bundle.tolerances import features_tolerance, loosest, rounds
 from exporter.models.speech_features import FrontEnd
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.spec.faults import ExportFailed
+from exporter.spec.hearing import stock_input
 from runtime_shims.contract.manifest import TokenRules
 from runtime_shims.reference.golden import Golden, GoldenRequest
 from runtime_shims.reference.golden_features import GoldenFeatures, golden_waveform
@@ -44,7 +45,7 @@ def make_golden(model: PreTrainedModel, plan: CapacityPlan, rules: TokenRules) -
         ExportFailed: the model itself can choose no token, whatever is exported of it.
     """
     rows = min(plan.max_batch, len(_ROW_LENGTHS))
-    source, heard = _sources(plan, rules, rows), _heard(plan, rows)
+    source, heard = _sources(plan, rules, rows), _heard(model, plan, rows)
     prompts = _prompts(plan, rules, rows)
     budget = min(NEW_TOKENS, plan.recipe.max_dec - max(map(len, prompts)) + 1)
     allowed = loosest(plan.recipe)
@@ -100,7 +101,7 @@ def answer_row(
 ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
     """Greedy tokens of one row, and the largest logits after its prompt.
 
-    Its encoder input is `source`, or `heard`: features `[1, M, F]` or sound `[1, N]`.
+    Its encoder input is `source`, or `heard`: features `[1, M, F]`, sound `[1, N]`, or what `stock_input` makes of it.
 
     The answer ends before a token that leads the next best by less than `lead` times the step's largest logit (at least
     1): where programs may differ that much, either is right.
@@ -173,12 +174,12 @@ def _sources(plan: CapacityPlan, rules: TokenRules, rows: int) -> tuple[tuple[in
     return tuple(random_ids(rules, length, SEED + row) for row, length in enumerate(lengths))
 
 
-def _heard(plan: CapacityPlan, rows: int) -> list[Tensor] | None:
-    """Features, or sound of several lengths, for a speech encoder; a batch of one for each row."""
+def _heard(model: PreTrainedModel, plan: CapacityPlan, rows: int) -> list[Tensor] | None:
+    """What a speech encoder takes, of one length or of several; a batch of one for each row."""
     speech = plan.speech
-    if speech is not None and speech.positions is not None:
+    if plan.sound is not None and speech is not None and speech.positions is not None:
         sounds = seeded_sounds(SEED, golden_lengths(rows, speech, speech.positions))
-        return [sound[None] for sound in sounds]
+        return [stock_input(model.config, plan.sound, sound_N) for sound_N in sounds]
     if plan.source_shape is None:
         return None
     return list(seeded_features(SEED, rows, plan.source_shape).split(1))

@@ -1,4 +1,4 @@
-"""Sinusoids that begin behind the padding token's index (M2M100, NLLB), in place of a module that grows its table.
+"""Sinusoids that begin behind the padding token's index (M2M100, NLLB, Speech2Text), for a module that grows.
 
 The model's own module counts the tokens that are no padding, makes a longer table when a text is longer than any before
 and cannot be given the position of a row. Row `padding_idx` of the table is zero and belongs to padding; position p has
@@ -16,14 +16,13 @@ from exporter.cache.attention_binding import StepContext, positions_bT
 
 
 class SinusoidTable(nn.Module):
-    """The table `[N, C]` of such a module with a row for each of its positions."""
+    """The table `[N, C]` of such a module with a row for each of `positions`."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, positions: int) -> None:
         super().__init__()
         self.padding_idx = int(module.padding_idx)
         self.first = self.padding_idx + 1
-        rows = self.first + int(module.num_positions)
-        table_NC = module.get_embedding(rows, module.embedding_dim, self.padding_idx)
+        table_NC = module.get_embedding(self.first + positions, module.embedding_dim, self.padding_idx)
         self.register_buffer("table_NC", table_NC.float().contiguous())
 
     def rows_bTC(self, tokens_bT: Tensor, positions_bT: Tensor) -> Tensor:
@@ -36,8 +35,8 @@ class SinusoidTable(nn.Module):
 class StepSinusoids(SinusoidTable):
     """Read at the step's own per-row positions: the decoder's."""
 
-    def __init__(self, module: nn.Module, step: StepContext) -> None:
-        super().__init__(module)
+    def __init__(self, module: nn.Module, positions: int, step: StepContext) -> None:
+        super().__init__(module, positions)
         self.step = step
 
     def forward(self, tokens_bT: Tensor, *args, **kwargs) -> Tensor:

@@ -30,7 +30,7 @@ def build(model: PreTrainedModel, plan: CapacityPlan, attention: Attention) -> d
 def bind_encoder(root: FixedCapacityModel) -> None:
     encoder = root.model.get_encoder()
     if grows_its_table(getattr(encoder, "embed_positions", None)):
-        encoder.embed_positions = SourceSinusoids(encoder.embed_positions)
+        encoder.embed_positions = SourceSinusoids(encoder.embed_positions, root.plan.max_enc or 1)
     bias: BiasTable | None = None
     windows: dict[int, BiasTable] = {}
     for _, module in attention_modules(encoder):
@@ -41,7 +41,7 @@ def bind_encoder(root: FixedCapacityModel) -> None:
 def bind_decoder(root: FixedCapacityModel) -> None:
     decoder = root.model.get_decoder()
     if grows_its_table(getattr(decoder, "embed_positions", None)):
-        decoder.embed_positions = StepSinusoids(decoder.embed_positions, root.step)
+        decoder.embed_positions = StepSinusoids(decoder.embed_positions, root.plan.recipe.max_dec, root.step)
     elif hasattr(decoder, "embed_positions"):
         decoder.embed_positions = PositionTable(decoder.embed_positions, root.step)
     bias: BiasTable | None = None

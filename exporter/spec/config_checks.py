@@ -81,16 +81,18 @@ def _stacks(config: PretrainedConfig) -> tuple[PretrainedConfig, ...]:
 
 def _needed_numbers(config: PretrainedConfig, family: Family) -> list[str]:
     """Attributes of a config without which there is no plan."""
-    has_encoder, follows_sound = family.kind != "decoder_only", family.sound is not None
+    has_encoder, sound = family.kind != "decoder_only", family.sound
     needed = ["vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"]
     places = (family.decoder_positions, family.encoder_positions, family.encoder_length, family.decoder_layers)
     needed += [name for name in places if name is not None]
     is_flat = family.encoder_length is None and not family.relative_bias and not nests_its_stacks(config)
-    if follows_sound:
+    if sound is not None and sound.bands is None:
         needed += list(_HEARING_NUMBERS)
     elif has_encoder and is_flat:
         needed += ["decoder_layers", "decoder_attention_heads"]
-    if family.kind == "speech_seq2seq" and not follows_sound:
+    if sound is not None and sound.bands is not None:
+        needed.append(sound.bands)
+    if family.kind == "speech_seq2seq" and sound is None:
         needed += ["num_mel_bins", "decoder_layers", "decoder_attention_heads"]
     if family.relative_bias:
         needed += ["d_kv", "relative_attention_num_buckets", "relative_attention_max_distance"]
@@ -123,15 +125,33 @@ def _head_faults(config: PretrainedConfig) -> list[str]:
 
 
 def _hearing_faults(config: PretrainedConfig) -> list[str]:
-    """Moonshine's own code takes one number of heads: the encoder's counts for both stacks, without groups."""
+    """What an encoder of sound may be, of those that a config can describe."""
     family = FAMILIES.get(config.model_type)
     if family is None or family.sound is None:
         return []
+    return _head_count_faults(config) if family.sound.bands is None else _convolution_faults(config)
+
+
+def _head_count_faults(config: PretrainedConfig) -> list[str]:
+    """Moonshine's own code takes one number of heads: the encoder's counts for both stacks, without groups."""
     heads = {name: getattr(config, name, None) for name in _HEARING_HEADS}
     if len(set(heads.values())) == 1:
         return []
     given = ", ".join(f"{name} {value}" for name, value in heads.items())
     return [f"transformers runs it with one number of heads everywhere, got {given}"]
+
+
+def _convolution_faults(config: PretrainedConfig) -> list[str]:
+    """Positions are counted for two convolutions; with even kernels transformers counts fewer than it makes."""
+    sizes = list(config.conv_kernel_sizes)
+    wanted = {"num_conv_layers": 2, "input_channels": 1}
+    found = {name: getattr(config, name) for name in wanted}
+    faults = [f"{name} is {found[name]}, expected {value}" for name, value in wanted.items() if found[name] != value]
+    if any(not isinstance(size, int) or size % 2 == 0 for size in sizes):
+        faults.append(f"conv_kernel_sizes is {sizes}, expected odd numbers")
+    if config.conv_channels % 2:
+        faults.append(f"conv_channels is {config.conv_channels}, expected an even number: half of them are gates")
+    return faults
 
 
 def _rope_faults(config: PretrainedConfig) -> list[str]:

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sound:
-    """What an encoder hears that takes a waveform of any length.
+    """What an encoder hears that takes sound of any length.
 
     Attributes:
         sampling_rate: samples per second.
         positions: how samples become encoder positions.
+        bands: config attribute with the mel bands of the features that a program makes first; None: it hears the
+            waveform itself.
     """
 
     sampling_rate: int
     positions: SoundPositions
+    bands: str | None = None
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,13 @@ class Family:
     Attributes:
         kind: what the model consumes and produces.
         decoder_positions: config attribute with the number of decoder positions; None: relative, unlimited.
-        encoder_positions: the same for the encoder's input; None: relative, unlimited, or no encoder.
+        encoder_positions: the same for the encoder's tokens or frames; None: relative, unlimited, or no encoder.
         encoder_length: config attribute with the fixed encoder output length; None: one output per token.
         decoder_layers: config attribute with the number of decoder layers, where the text config hides it.
         relative_bias: self-attention adds a learned bias per distance, of each layer or of the stack's first one.
         experts: its layers are mixtures of experts, run through transformers' interface for them.
         source_frames_per_position: input frames that become one encoder position (speech features).
-        sound: the encoder takes a waveform of any length; None: features, tokens, or no encoder.
+        sound: the encoder takes sound of any length; None: features of one length, tokens, or no encoder.
         shared_window: the window of an encoder's sliding layer is what both sides have together, not each.
     """
 
@@ -90,6 +93,14 @@ FAMILIES: dict[str, Family] = {
         decoder_positions="max_position_embeddings",
         # three convolutions: 127, 7 and 3 wide, 64, 3 and 2 apart
         sound=Sound(16_000, SoundPositions(window=895, stride=384)),
+    ),
+    "speech_to_text": Family(
+        "speech_seq2seq",
+        decoder_positions="max_target_positions",
+        encoder_positions="max_source_positions",
+        source_frames_per_position=4,  # both convolutions have stride 2
+        # frames of 400 samples, 160 apart
+        sound=Sound(16_000, SoundPositions(window=400, stride=640), bands="input_feat_per_channel"),
     ),
     "llama": _ROTARY,
     "ministral": _ROTARY,
@@ -140,7 +151,6 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "gpt_neo": _OWN_ATTENTION,
     "bloom": _OWN_ATTENTION,
     "mpt": _OWN_ATTENTION,
-    "speech_to_text": "features of any length; speech programs take features of one length, or the sound itself",
     "prophetnet": "n-gram attention over several streams, in code of its own",
     "llama4": "chunked attention",
     "llama4_text": "chunked attention",

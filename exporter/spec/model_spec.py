@@ -49,10 +49,10 @@ class EncoderSpec:
 
     Attributes:
         width: size of one output vector.
-        max_positions: size of its position table; None when positions are relative and unlimited.
+        max_positions: most output positions; None when positions are relative and unlimited.
         fixed_length: output positions that every input gives (Whisper: 1500); None: one per input token.
         source_shape: shape of one row's input (Whisper: 80 mel bands, 3000 frames); None: token ids or sound.
-        sound: what it hears when it takes a waveform of any length; None: anything else.
+        sound: what it hears when it takes sound of any length; None: anything else.
         vocab_size: rows of the input embedding; None when the input is not tokens.
     """
 
@@ -199,12 +199,13 @@ def _encoder(config: PretrainedConfig, family: Family) -> EncoderSpec:
     text_config = encoder_config(config)
     _, head_dim = get_head_shapes(text_config)
     fixed_length = _optional_int(config, family.encoder_length)
+    most = _optional_int(text_config, family.encoder_positions)
     return EncoderSpec(
         layers=int(text_config.num_hidden_layers),
         heads=int(text_config.num_attention_heads),
         head_dim=_per_layer(head_dim, 1)[0],
         width=int(text_config.hidden_size),
-        max_positions=fixed_length or _optional_int(text_config, family.encoder_positions),
+        max_positions=fixed_length or (None if most is None else -(-most // family.source_frames_per_position)),
         fixed_length=fixed_length,
         source_shape=_source_shape(config, family, fixed_length),
         sound=family.sound,

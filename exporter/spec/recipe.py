@@ -217,10 +217,9 @@ def _default_max_enc(spec: ModelSpec) -> int | None:
     if spec.encoder.fixed_length is not None:
         return spec.encoder.fixed_length
     sound = spec.encoder.sound
-    if sound is not None:
-        return sound.positions.hops(DEFAULT_SECONDS * sound.sampling_rate)
+    default = DEFAULT_ENCODER if sound is None else sound.positions.hops(DEFAULT_SECONDS * sound.sampling_rate)
     limit = spec.encoder.max_positions
-    return DEFAULT_ENCODER if limit is None else min(limit, DEFAULT_ENCODER)
+    return default if limit is None else min(limit, default)
 
 
 def _model_faults(model: object) -> list[str]:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 # Buffers that older transformers versions saved and that are computed today.
-_COMPUTED = re.compile(r"(rotary_emb\.inv_freq|attn\.masked_bias|attn\.bias|position_ids|\.version)$")
+_COMPUTED = re.compile(
+    r"(rotary_emb\.inv_freq|attn\.masked_bias|attn\.bias|position_ids|embed_positions\.weights|\.version)$"
+)
 _NAMES_SHOWN = 8
 
 

@@ -19,7 +19,7 @@ from exporter.bundle.tolerances import TOLERANCES
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
 from tests.parity.support import StockModel
-from tests.support.tiny_models import CASES, HEARS_SOUND, source, tokens
+from tests.support.tiny_models import CASES, HEARS_SOUND, sound, source, tokens
 
 DEEPEST = 4  # right tokens taken back at once: deeper ones only take longer to feed again
 Answer = tuple[int, int, Tensor]  # row, position, logits float32 [V]
@@ -45,7 +45,7 @@ class Request:
             return cls(texts, None)
         if stock.case in HEARS_SOUND:
             lengths = list(source_lengths)
-            return cls(texts, tuple(source(stock.case, 1, length, seed + row)[0] for row, length in enumerate(lengths)))
+            return cls(texts, tuple(sound(stock.case, 1, length, seed + row)[0] for row, length in enumerate(lengths)))
         if kind == "speech_seq2seq":
             return cls(texts, tuple(source(stock.case, len(texts), 0, seed)))
         return cls(

@@ -43,7 +43,7 @@ from runtime_shims.contract.cache_geometry import CacheGeometry
 from runtime_shims.contract.manifest import FileEntry, Manifest, TokenRules
 from runtime_shims.reference.request import SourceInput
 from runtime_shims.reference.session import Session
-from tests.support.tiny_models import CASES, HEARS_SOUND, build, build_assistant, extractor
+from tests.support.tiny_models import CASES, HEARS_SOUND, build, build_assistant, extractor, stock_input
 
 WRONG = 0.1  # a wrong read moves a logit by this much or more; the table allows less than 0.01 everywhere
 NO_FILE = "0" * 64
@@ -210,14 +210,20 @@ class StockModel:
             if source is None:
                 return self.model(input_ids=tokens).logits[0].float()
             name = self.model.get_encoder().main_input_name
-            values = source[None] if isinstance(source, Tensor) else torch.tensor([list(source)])
+            values = self.heard(source) if isinstance(source, Tensor) else torch.tensor([list(source)])
             return self.model(**{name: values}, decoder_input_ids=tokens).logits[0].float()
+
+    def heard(self, source: Tensor) -> Tensor:
+        """The encoder's input for one row of features or sound, in the row's precision."""
+        if self.case not in HEARS_SOUND:
+            return source[None]
+        return stock_input(self.case, source.float()).to(source.dtype)
 
     def greedy(
         self, prompt: Sequence[int], source: SourceInput | None, budget: int, rules: TokenRules
     ) -> tuple[int, ...]:
         """Greedy tokens of one row, the end of sequence included."""
-        features = source[None] if isinstance(source, Tensor) else None
+        features = self.heard(source) if isinstance(source, Tensor) else None
         ids = None if source is None or features is not None else tuple(source)
         tokens, _ = answer_row(self.model, tuple(prompt), ids, features, rules, budget)
         return tokens

@@ -1,6 +1,7 @@
 """Sound of any length equals stock transformers, each row as if it were alone and unpadded, whatever lies beside it.
 
-Stock transformers is the reference row by row: its own padded batches normalise a row over its padding too.
+Stock transformers is the reference row by row: in its own padded batches a row hears its padding. Moonshine normalises
+over it; Speech2Text's convolutions reach into it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 from exporter.bundle.golden import make_golden
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.cache.attention_binding import StepContext
+from exporter.hf_models.opening import LoadError, OpenBundle
+from exporter.hf_models.speech import FixedCapacityModelForSpeechSeq2Seq
 from exporter.models.sound_frames import NormOfRow
 from exporter.verify.parity import ModuleProgram
 from runtime_shims.contract.bundle_reader import Bundle
@@ -24,11 +27,18 @@ from runtime_shims.reference.session import Session
 from tests.parity.programs import MOONSHINE, MOONSHINE_ONNX, Lowered, on
 from tests.parity.schedules import Request, compare, start, wander
 from tests.parity.support import WRONG, Capacity, Planned, StockModel
-from tests.support.tiny_models import HEARS_SOUND, SOUND, build
+from tests.support.tiny_models import HEARS_SOUND, SOUND, build, stock_input
 
-CASE = "moonshine"
 CAPACITY = Capacity(max_batch=4, max_enc=24, max_dec=60)
-MOST = SOUND.most_samples(24)
+ENDS = {
+    "moonshine": ([1278, 1279], [958, 959, 384 * 7, 384 * 7 + 1]),
+    "speech_to_text": ([1039, 1040], [559, 560, 719, 720]),
+}
+"""Lengths around the end of a position, and around those of frames."""
+
+
+def most(case: str) -> int:
+    return SOUND[case].most_samples(24)
 
 
 def noise(samples: int, seed: int = 0) -> Tensor:
@@ -38,7 +48,7 @@ def noise(samples: int, seed: int = 0) -> Tensor:
 
 
 def request_of(lengths: Sequence[int]) -> Request:
-    texts = tuple((1, *((7 * row + 3 * place) % 50 + 5 for place in range(10))) for row in range(len(lengths)))
+    texts = tuple((2, *((7 * row + 3 * place) % 50 + 5 for place in range(10))) for row in range(len(lengths)))
     return Request(texts, tuple(noise(samples, row) for row, samples in enumerate(lengths)))
 
 
@@ -51,25 +61,29 @@ def check(session: Session, stock: StockModel, lengths: Sequence[int], backend: 
 
 
 @pytest.mark.parametrize("attention", ["fused", "portable", "onnx"])
-def test_rows_of_any_length_equal_the_row_alone(attention: str) -> None:
+@pytest.mark.parametrize("case", HEARS_SOUND)
+def test_rows_of_any_length_equal_the_row_alone(case: str, attention: str) -> None:
     """At both ends of a position, at both ends of a frame, the shortest, the longest, and lengths at random."""
-    planned, stock = Planned.of(CASE, attention, CAPACITY), StockModel(CASE)
-    session, chance = planned.session(planned.methods), random.Random(4)
-    check(session, stock, [895, MOST, 1278, 1279])
-    check(session, stock, [MOST])
-    check(session, stock, [958, 959, 384 * 7, 384 * 7 + 1])
+    planned, stock = Planned.of(case, attention, CAPACITY), StockModel(case)
+    session, chance, least = planned.session(planned.methods), random.Random(4), SOUND[case].window
+    positions, frames = ENDS[case]
+    check(session, stock, [least, most(case), *positions])
+    check(session, stock, [most(case)])
+    check(session, stock, frames)
     for rows in (2, 3, 4):
-        check(session, stock, [chance.randint(895, MOST) for _ in range(rows)])
+        check(session, stock, [chance.randint(least, most(case)) for _ in range(rows)])
 
 
-def test_stock_transformers_hears_the_padding_of_a_batch() -> None:
+@pytest.mark.parametrize("case", HEARS_SOUND)
+def test_stock_transformers_hears_the_padding_of_a_batch(case: str) -> None:
     """What makes the row alone the reference: the same row, masked, beside a longer one."""
-    model, row = build(CASE), noise(2000)
-    padded, mask = torch.zeros(1, MOST), torch.zeros(1, MOST, dtype=torch.int64)
-    padded[0, :2000], mask[0, :2000] = row, 1
-    tokens = torch.tensor([[1, 7, 9]])
-    alone = model(input_values=row[None], decoder_input_ids=tokens).logits
-    beside = model(input_values=padded, attention_mask=mask, decoder_input_ids=tokens).logits
+    model, heard = build(case), stock_input(case, noise(1900))
+    padded = torch.zeros(1, stock_input(case, noise(most(case))).shape[1], *heard.shape[2:])
+    mask = torch.zeros(padded.shape[:2], dtype=torch.int64)
+    padded[:, : heard.shape[1]], mask[:, : heard.shape[1]] = heard, 1
+    tokens, name = torch.tensor([[2, 7, 9]]), model.get_encoder().main_input_name
+    alone = model(**{name: heard}, decoder_input_ids=tokens).logits
+    beside = model(**{name: padded}, attention_mask=mask, decoder_input_ids=tokens).logits
     assert float((alone - beside).abs().max()) > WRONG
 
 
@@ -89,11 +103,13 @@ def test_a_norm_over_a_row_leaves_its_padding_out() -> None:
     assert float((found[0, :12] - over_all[0, :12]).abs().max()) > 0.01
 
 
-@pytest.mark.parametrize("more", [400, 64], ids=["a position", "a frame"])
-def test_a_row_that_hears_more_than_it_has_differs(more: int) -> None:
-    """The control: the same program, told of samples that are padding."""
-    planned, stock = Planned.of(CASE, "portable", CAPACITY), StockModel(CASE)
-    request = request_of([1300, MOST])
+@pytest.mark.parametrize(
+    ("case", "more"), [("moonshine", 400), ("moonshine", 64), ("speech_to_text", 640), ("speech_to_text", 160)]
+)
+def test_a_row_that_hears_more_than_it_has_differs(case: str, more: int) -> None:
+    """The control: the same program, told of samples that are padding, for a position or a frame more."""
+    planned, stock = Planned.of(case, "portable", CAPACITY), StockModel(case)
+    request = request_of([1300, most(case)])
 
     class Deaf(ModuleProgram):
         def encode(self, source: Tensor, lengths: Tensor) -> None:
@@ -104,23 +120,35 @@ def test_a_row_that_hears_more_than_it_has_differs(more: int) -> None:
     assert not compare(answers[:1], request.expected(stock)).passed
 
 
-def test_golden_requests_hold_sound_of_several_lengths_and_are_repeated() -> None:
-    planned = Planned.of(CASE, "portable", CAPACITY)
+@pytest.mark.parametrize("case", HEARS_SOUND)
+def test_golden_requests_hold_sound_of_several_lengths_and_are_repeated(case: str) -> None:
+    planned, longest, least = Planned.of(case, "portable", CAPACITY), most(case), SOUND[case].window
     assert planned.plan.speech is not None
-    assert golden_lengths(4, planned.plan.speech, SOUND) == [MOST, 895, (MOST + 895) // 2, (MOST + 2 * 895) // 3]
-    golden = make_golden(build(CASE), planned.plan, planned.rules.tokens)
+    lengths = [longest, least, (longest + least) // 2, (longest + 2 * least) // 3]
+    assert golden_lengths(4, planned.plan.speech, SOUND[case]) == lengths
+    golden = make_golden(build(case), planned.plan, planned.rules.tokens)
     result = replay(planned.session(planned.methods), golden)
     assert result.tokens_passed
     assert result.logits_difference < TOLERANCES["float32", "eager"].absolute(10.0)
     assert result.tokens == 32
 
 
+@pytest.mark.parametrize("case", HEARS_SOUND)
+def test_such_a_bundle_is_no_model_of_transformers_and_says_so(case: str) -> None:
+    """The speech class is transformers' loop over Whisper's windows of features."""
+    planned = Planned.of(case, "portable", CAPACITY)
+    session, settings = planned.session(planned.methods), planned.model.generation_config
+    opened = OpenBundle("tiny", Bundle(Path("."), session.manifest), session, planned.model.config, settings, None)
+    with pytest.raises(LoadError, match=r"sound of any length.*use run-model generate --audio"):
+        FixedCapacityModelForSpeechSeq2Seq(opened)
+
+
 @on(MOONSHINE, MOONSHINE_ONNX)
 def test_one_program_hears_any_length_in_any_batch(lowered: Lowered) -> None:
-    assert lowered.program_case.case in HEARS_SOUND
-    most, chance = SOUND.most_samples(60), random.Random(9)
-    for lengths in ([895], [most, 895, 5000], [most], [1279, 1278], [959, most - 1, most - 384], [895, 896, 1022]):
+    longest, chance = SOUND["moonshine"].most_samples(60), random.Random(9)
+    ends = [959, longest - 1, longest - 384]
+    for lengths in ([895], [longest, 895, 5000], [longest], [1279, 1278], ends, [895, 896, 1022]):
         check(lowered.session, lowered.stock, lengths, lowered.program_case.backend)
     for rows in (3, 1, 2):
-        lengths = [chance.randint(895, most) for _ in range(rows)]
+        lengths = [chance.randint(895, longest) for _ in range(rows)]
         check(lowered.session, lowered.stock, lengths, lowered.program_case.backend)

@@ -24,6 +24,7 @@ from transformers import (
     PretrainedConfig,
     Qwen2Config,
     Qwen3Config,
+    Speech2TextConfig,
     T5Config,
     WhisperConfig,
 )
@@ -123,6 +124,30 @@ def moonshine() -> PretrainedConfig:
         eos_token_id=2,
         bos_token_id=1,
         decoder_start_token_id=1,
+    )
+
+
+def speech_to_text() -> PretrainedConfig:
+    """Speech2Text: features of any length, normalised row by row, gated convolutions, sinusoidal positions."""
+    return Speech2TextConfig(
+        vocab_size=VOCAB,
+        d_model=HIDDEN,
+        encoder_layers=3,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=40,
+        max_source_positions=480,
+        max_target_positions=128,
+        conv_kernel_sizes=(5, 3),
+        conv_channels=24,
+        input_feat_per_channel=20,
+        scale_embedding=True,
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=2,
     )
 
 

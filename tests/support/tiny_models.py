@@ -26,6 +26,8 @@ from transformers import (
     WhisperFeatureExtractor,
 )
 
+from exporter.spec import hearing
+from exporter.spec.families import FAMILIES
 from runtime_shims.contract.sound_positions import SoundPositions
 from tests.support import tiny_configs, tiny_decoders, tiny_experts, tiny_seq2seq
 
@@ -72,6 +74,7 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("t5gemma2", text, tiny_seq2seq.t5gemma2, 0.1, 0.4, 0.25, 0),
         TinyCase("whisper", speech, tiny_configs.whisper, 0.4, 0.3, 0.25, 0),
         TinyCase("moonshine", speech, tiny_configs.moonshine, 0.3, 0.4, 0.6, 7),
+        TinyCase("speech_to_text", speech, tiny_configs.speech_to_text, 0.2, 0.25, 0.8, 4),
         TinyCase("llama", decoder, tiny_configs.llama, 0.4, 0.4, 0.25, 2),
         TinyCase("qwen2", decoder, tiny_configs.qwen2, 0.3, 0.4, 0.4, 0),
         TinyCase("qwen3", decoder, tiny_configs.qwen3, 0.3, 0.4, 0.4, 2),
@@ -119,10 +122,13 @@ CASES = _cases()
 DECODER_ONLY = tuple(name for name, case in CASES.items() if case.kind == "decoder_only")
 TEXT_SEQ2SEQ = tuple(name for name, case in CASES.items() if case.kind == "text_seq2seq")
 EXPERTS = tuple(name for name, case in CASES.items() if case.config.__module__ == tiny_experts.__name__)
-SOUND = SoundPositions(window=895, stride=384)
-HEARS_SOUND = tuple(name for name, case in CASES.items() if case.config is tiny_configs.moonshine)
+SOUND = {
+    "moonshine": SoundPositions(window=895, stride=384),
+    "speech_to_text": SoundPositions(window=400, stride=640),
+}
+HEARS_SOUND = tuple(SOUND)
 OWN_CROSS_CACHE = ("t5gemma", "t5gemma2")
-"""Those whose `generate` takes no cross cache of ours."""
+"""Those whose `generate` makes a cross cache, whatever it is given."""
 ENCODER_DECODER = tuple(name for name, case in CASES.items() if case.kind != "decoder_only")
 
 
@@ -152,18 +158,32 @@ def build_assistant(*, clustered: bool = False, seed: int = 0) -> PreTrainedMode
 
 
 def source(name: str, batch: int, length: int, seed: int = 0) -> Tensor:
-    """Encoder input of encoder-decoder ``name``, without padding.
+    """What transformers' encoder of encoder-decoder ``name`` takes, without padding.
 
-    Returns: ids int64[B, E]; sound float32[B, N] that gives ``length`` positions; for speech features float32[B, mel
-    bins, mel frames] (``length`` unused).
+    Returns: ids int64[B, E]; sound float32[B, N], or features float32[B, F, M] of it, that give ``length`` positions;
+    for Whisper features float32[B, mel bins, mel frames] (``length`` unused).
     """
     if name in HEARS_SOUND:
-        samples = SOUND.window + (length - 1) * SOUND.stride + 37 * length % SOUND.stride
-        return torch.randn((batch, samples), generator=_generator("sound", seed))
+        return torch.cat([stock_input(name, sound_N) for sound_N in sound(name, batch, length, seed)])
     if CASES[name].kind == "speech_seq2seq":
         shape = (batch, tiny_configs.MEL_BINS, tiny_configs.MEL_FRAMES)
         return torch.randn(shape, generator=_generator("features", seed))
     return tokens(batch, length, seed)
+
+
+def sound(name: str, batch: int, length: int, seed: int = 0) -> Tensor:
+    """Sound float32[B, N] that gives the encoder of ``name`` ``length`` positions."""
+    positions = SOUND[name]
+    samples = positions.window + (length - 1) * positions.stride + 37 * length % positions.stride
+    samples = min(samples, positions.most_samples(length))
+    return torch.randn((batch, samples), generator=_generator("sound", seed))
+
+
+def stock_input(name: str, sound_N: Tensor) -> Tensor:
+    """What transformers gives the encoder of ``name`` for one row of sound: float32[1, N] or float32[1, F, M]."""
+    family = FAMILIES[CASES[name].config().model_type]
+    assert family.sound is not None
+    return hearing.stock_input(CASES[name].config(), family.sound, sound_N)
 
 
 def extractor() -> WhisperFeatureExtractor:

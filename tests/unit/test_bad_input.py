@@ -27,10 +27,13 @@ tests/unit/test_model_spec_source.py
 tests/unit/test_model_spec_refusals.py
     2    heads that cannot be shared evenly    test_key_value_heads_that_query_heads_cannot_share_evenly_are_refused
     2    heads that Moonshine's code mistakes  test_heads_that_transformers_moonshine_does_not_run_are_refused
+    2    convolutions of another stride        test_convolutions_that_give_other_positions_are_refused
 tests/unit/test_hearing.py
     2    preprocessor that changes the sound   test_a_preprocessor_that_changes_the_sound_is_refused_in_one_line
 tests/unit/test_sound_rows.py
     1, 2 sound too short or too long to hear   test_sound_that_does_not_fit_is_refused_in_one_line
+tests/parity/test_sound_lengths.py
+    2    such a bundle under transformers      test_such_a_bundle_is_no_model_of_transformers_and_says_so
 tests/unit/test_bundle_writer.py
     2    output inside a bundle                test_an_output_inside_a_bundle_is_refused
     1    full disk while replacing a bundle    test_a_full_disk_keeps_the_old_bundle

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig, PretrainedConfig, Speech2TextConfig
 from transformers.utils.quantization_config import GgufConfig
 
-from exporter.spec.faults import UnsupportedModelError
+from exporter.spec.faults import SpecError, UnsupportedModelError
 from exporter.spec.model_spec import ModelSpec
+from exporter.spec.recipe import Recipe
 from recipes.geometries.index import GEOMETRIES
 from tests.support import tiny_seq2seq
 
@@ -200,6 +201,30 @@ def test_heads_that_transformers_moonshine_does_not_run_are_refused(changes: dic
     (fault,) = faults_of(config_of("moonshine-tiny", **changes))
     assert fault.startswith("transformers runs it with one number of heads everywhere, got encoder_num_attention_heads")
     assert all(f"{name} {value}" in fault for name, value in changes.items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"conv_kernel_sizes": [4, 5]}, "conv_kernel_sizes is [4, 5], expected odd numbers"),
+        ({"conv_kernel_sizes": [5, 5, 5], "num_conv_layers": 3}, "num_conv_layers is 3, expected 2"),
+        ({"input_channels": 2}, "input_channels is 2, expected 1"),
+        ({"conv_channels": 33}, "conv_channels is 33, expected an even number: half of them are gates"),
+        ({"input_feat_per_channel": 0}, "input_feat_per_channel is 0, expected a positive whole number"),
+    ],
+    ids=str,
+)
+def test_convolutions_that_give_other_positions_are_refused(changes: dict[str, Any], fault: str) -> None:
+    assert faults_of(Speech2TextConfig(**changes)) == (fault,)
+
+
+def test_an_encoder_of_frames_takes_a_fourth_as_many_positions() -> None:
+    spec = ModelSpec.from_config(Speech2TextConfig(max_source_positions=1002))
+    assert spec.encoder is not None
+    assert spec.encoder.max_positions == 251
+    with pytest.raises(SpecError, match=r"--max-enc 252 exceeds the model's 251 encoder positions; use at most 251"):
+        Recipe("s2t", max_enc=252).resolve(spec)
+    assert Recipe("s2t").resolve(spec).max_enc == 251
 
 
 def test_a_moonshine_without_its_numbers_is_refused_with_their_names() -> None:

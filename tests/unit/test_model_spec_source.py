@@ -130,6 +130,15 @@ def test_a_position_table_that_is_a_formula_may_be_missing(tmp_path: Path) -> No
     assert torch.equal(loaded.state_dict()[table], original.state_dict()[table])
 
 
+def test_a_position_table_that_older_versions_saved_may_be_left_over(tmp_path: Path) -> None:
+    tiny_models.build("speech_to_text").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tables = {f"model.{stack}.embed_positions.weights": torch.ones(7, 32) for stack in ("encoder", "decoder")}
+    save_file(load_file(file) | tables, file, metadata={"format": "pt"})
+    loaded = source_of(tmp_path).load_model()
+    assert float(loaded.model.encoder.embed_positions.weights.std()) > 0.1
+
+
 def test_buffers_that_old_versions_saved_are_not_left_over(tmp_path: Path) -> None:
     file = saved("gpt2", tmp_path) / "model.safetensors"
     extra = {

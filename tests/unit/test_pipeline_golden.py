@@ -18,7 +18,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from runtime_shims.contract.manifest import ForcedToken, TokenRules
 from runtime_shims.reference.golden import Golden, from_json, to_json
-from tests.support.tiny_models import CASES, build, source, tokens
+from tests.support.tiny_models import CASES, HEARS_SOUND, build, source, tokens
 
 LENGTH = 12
 RULES: dict[str, dict[str, Any]] = {
@@ -69,14 +69,15 @@ def test_speech_is_answered_as_stock_generate_answers_it() -> None:
     assert list(got) == wanted
 
 
-def test_sound_of_any_length_is_answered_as_stock_generate_answers_it() -> None:
+@pytest.mark.parametrize("name", HEARS_SOUND)
+def test_sound_of_any_length_is_answered_as_stock_generate_answers_it(name: str) -> None:
     """Up to the length that the checkpoint allows, whatever the recording's own length: stock counts no seconds."""
-    model = build("moonshine")
+    model = build(name)
     model.generation_config.max_length = LENGTH
     rules = rules_from(model.generation_config, ModelSpec.from_config(model.config), 128)
     assert rules.generation.max_new_tokens == LENGTH - 1
     for positions in (1, 9):
-        sound = source("moonshine", 1, positions)
+        sound = source(name, 1, positions)
         wanted = model.generate(sound, do_sample=False)[0].tolist()
         got, _ = answer_row(model, rules.tokens.start, None, sound, rules.tokens, LENGTH - 1)
         assert [*rules.tokens.start, *got] == wanted
