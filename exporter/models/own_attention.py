@@ -1,20 +1,22 @@
-"""Which model types attend in code of their own, and what stands for those modules."""
+"""Which model types attend in code of their own, what stands for those modules, and how their bias falls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from exporter.cache.attention_binding import ATTENTION_NAME
 from exporter.weights.replacement import replace_modules
 
-from . import falcon
+from . import bloom, falcon
 
 StandIns = Callable[[PreTrainedModel], dict[int, nn.Module]]
+Slopes = Callable[[PreTrainedModel], Tensor]
 
-_STAND_INS: dict[str, StandIns] = {"falcon": falcon.stand_ins}
+_STAND_INS: dict[str, StandIns] = {"falcon": falcon.stand_ins, "bloom": bloom.stand_ins}
+_SLOPES: dict[str, Slopes] = {"bloom": bloom.slopes}
 
 
 def replace_own_attention(model: PreTrainedModel) -> None:
@@ -27,3 +29,9 @@ def replace_own_attention(model: PreTrainedModel) -> None:
     if stand_ins is not None:
         replace_modules(model, stand_ins(model))
         model.config._attn_implementation = ATTENTION_NAME
+
+
+def alibi_slopes(model: PreTrainedModel) -> Tensor | None:
+    """float32 `[H]`: what a score loses for each position between query and key; None where it loses nothing."""
+    slopes = _SLOPES.get(model.config.model_type)
+    return None if slopes is None else slopes(model)

@@ -1,4 +1,4 @@
-"""What depends on the distance of query and key alone, as a table over distances: T5's bias, an encoder's window.
+"""What depends on the distance of query and key alone, as a table: T5's bias, ALiBi, an encoder's window.
 
 The bias of a query at q for a key at k depends on q - k only, and every distance past `max_distance` falls into one
 bucket. The table is filled by the model's own bucket function, once, at export: the graph then holds a lookup, right
@@ -36,6 +36,15 @@ def bias_table(attention: nn.Module) -> BiasTable:
     key_behind = bias_HQK[:, reach - 1, :].flip(-1)  # q = reach - 1: distances 0..reach - 1
     table = torch.cat([key_ahead, key_behind[:, 1:]], dim=1)
     return BiasTable(BiasHolder(table.detach().clone().contiguous()), reach - 1)
+
+
+def alibi_table(slopes_H: torch.Tensor, reach: int) -> BiasTable:
+    """Table `[H, reach]` of a bias that falls by a head's slope with each position between query and key.
+
+    Models add `slope * k` to the score of the key at k. That differs from `-slope * (q - k)` by a number that all keys
+    of a query share, which the softmax does not see.
+    """
+    return BiasTable(BiasHolder(-slopes_H[:, None] * torch.arange(reach)), 0)
 
 
 def window_table(window: int, heads: int) -> BiasTable:

@@ -127,6 +127,7 @@ FAMILIES: dict[str, Family] = {
     "olmoe": _EXPERTS,
     "gpt_oss": _EXPERTS,
     "falcon": _ROTARY,
+    "bloom": Family("decoder_only", decoder_positions=None),
     "gpt2": Family("decoder_only", decoder_positions="n_positions"),
 }
 
@@ -135,7 +136,6 @@ _OWN_ATTENTION = "attention in code of its own, which asks no registered attenti
 # Well-known model types that look supported but are not, and the fact that stands in the way.
 KNOWN_OBSTACLES: dict[str, str] = {
     "gpt_neo": _OWN_ATTENTION,
-    "bloom": _OWN_ATTENTION,
     "mpt": _OWN_ATTENTION,
     "speech_to_text": "features of any length; speech programs take features of one length, or the sound itself",
     "prophetnet": "n-gram attention over several streams, in code of its own",

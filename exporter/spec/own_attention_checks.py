@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def own_attention_faults(config: PretrainedConfig) -> list[str]:
     """What a config asks of such a model that is not supported; empty for any other type."""
-    checks = {"falcon": _falcon_faults}
+    checks = {"falcon": _falcon_faults, "bloom": _bloom_faults}
     check = checks.get(config.model_type)
     return [] if check is None else check(config)
 
@@ -30,3 +30,9 @@ def _falcon_faults(config: PretrainedConfig) -> list[str]:
     if config.new_decoder_architecture and not config.parallel_attn:
         faults.append("transformers does not run new_decoder_architecture without parallel_attn")
     return faults
+
+
+def _bloom_faults(config: PretrainedConfig) -> list[str]:
+    if config.slow_but_exact and config.pretraining_tp > 1:
+        return [f"slow_but_exact with pretraining_tp {config.pretraining_tp} adds products in parts; set it to False"]
+    return []

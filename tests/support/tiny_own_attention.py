@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transformers import FalconConfig, PretrainedConfig
+from transformers import BloomConfig, FalconConfig, PretrainedConfig
 
 from tests.support.tiny_configs import HIDDEN, POSITIONS, VOCAB
 
@@ -20,6 +20,13 @@ def falcon_40b() -> PretrainedConfig:
 def falcon_sequential() -> PretrainedConfig:
     """Falcon: a key/value head for each query head, MLP behind attention, biases."""
     return FalconConfig(**FALCON_SHAPE, multi_query=False, parallel_attn=False, bias=True)
+
+
+def bloom() -> PretrainedConfig:
+    """BLOOM: no positions, scores fall with distance (ALiBi); six heads, whose slopes are no single series."""
+    return BloomConfig(
+        vocab_size=VOCAB, hidden_size=48, n_layer=2, n_head=6, pad_token_id=0, bos_token_id=2, eos_token_id=1
+    )
 
 
 FALCON_SHAPE = {

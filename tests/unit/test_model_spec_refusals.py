@@ -72,7 +72,6 @@ def test_experts_of_a_type_that_is_not_known_are_refused() -> None:
     ("model_type", "fact"),
     [
         ("gpt_neo", "asks no registered attention function"),
-        ("bloom", "asks no registered attention function"),
         ("mpt", "asks no registered attention function"),
         ("prophetnet", "n-gram attention"),
         ("t5gemma2", "the decoder's and the encoder's keys together"),
@@ -105,6 +104,11 @@ def test_a_falcon_that_cannot_be_run_is_refused_with_the_fact(changes: dict[str,
     shape = {"hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 1}
     (fault,) = faults_of(AutoConfig.for_model("falcon", **(shape | changes)))
     assert fault.startswith(fact)
+
+
+def test_a_bloom_that_adds_products_in_parts_is_refused() -> None:
+    (fault,) = faults_of(AutoConfig.for_model("bloom", slow_but_exact=True, pretraining_tp=4))
+    assert fault == "slow_but_exact with pretraining_tp 4 adds products in parts; set it to False"
 
 
 def test_phi_3_with_frequencies_for_long_texts_is_refused() -> None:
