@@ -112,11 +112,19 @@ def _layer(config: PretrainedConfig, window: int | None) -> LayerPlan:
     query_heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // query_heads
     return LayerPlan(
-        heads=getattr(config, "num_key_value_heads", None) or query_heads,
+        heads=_cached_heads(config),
         key_size=size,
         value_size=getattr(config, "v_head_dim", None) or size,
         window=window,
     )
+
+
+def _cached_heads(config: PretrainedConfig) -> int:
+    """Heads that transformers' own code caches; Falcon's gives each query head a copy of what its group shares."""
+    query_heads = int(config.num_attention_heads)
+    if config.model_type == "falcon":
+        return 1 if config.multi_query and not config.new_decoder_architecture else query_heads
+    return getattr(config, "num_key_value_heads", None) or query_heads
 
 
 def _limit_faults(config: PretrainedConfig, limits: dict[str, Any]) -> list[str]:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import AutoFeatureExtractor, AutomaticSpeechRecognitionPipeline, AutoTokenizer, Pipeline
+from transformers import (
+    AutoFeatureExtractor,
+    AutomaticSpeechRecognitionPipeline,
+    AutoTokenizer,
+    Pipeline,
+    Wav2Vec2FeatureExtractor,
+)
 from transformers import TextGenerationPipeline as StockTextGeneration
 
 from exporter.hf_models.decoder_only import FixedCapacityModelForCausalLM
@@ -162,7 +168,12 @@ def _tokenizer(model: FixedCapacityModel) -> Any:
 
 
 def _extractor(model: FixedCapacityModel) -> Any:
-    """The bundle's feature extractor."""
+    """The bundle's feature extractor; programs that take the sound itself need one that leaves it as it is."""
+    speech = model.manifest.speech
+    if speech is not None and model.manifest.sound_positions is not None:
+        return Wav2Vec2FeatureExtractor(
+            sampling_rate=speech.sampling_rate, do_normalize=False, return_attention_mask=True
+        )
     if not any(entry.role == "preprocessor" for entry in model.manifest.files):
         raise UserInputError(
             "the bundle carries no feature extractor; give feature_extractor=, or export the model with its own"

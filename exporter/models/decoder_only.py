@@ -1,4 +1,4 @@
-"""Decoder-only models, rotary or with a position table, dense or mixtures of experts."""
+"""Decoder-only models, rotary, with a position table or a bias by distance, dense or mixtures of experts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from exporter.cache.attention_binding import Role, positions_bT
+from exporter.cache.attention_binding import BiasTable, Role, positions_bT
 from exporter.spec.capacity_plan import CapacityPlan
 from runtime_shims.contract.manifest import Attention
 
 from .assistant import AssistantDraft
 from .fixed_capacity_model import FixedCapacityModel, attention_modules
+from .own_attention import alibi_slopes
+from .relative_bias import alibi_table
 
 
 def build(
@@ -19,13 +21,24 @@ def build(
 ) -> dict[str, nn.Module]:
     """The methods of a decoder-only program: `decode`, and `draft` where it has an assistant."""
     root = FixedCapacityModel(model, plan, attention)
+    bias = _bias(root)
     for _, module in attention_modules(model):
         cache = plan.cache_of_layer(module.layer_idx)
         role: Role = "self" if plan.self_caches[cache].layer == module.layer_idx else "shared"
-        root.bind_attention(module, role, root.self_layers[cache])
+        root.bind_attention(module, role, root.self_layers[cache], bias)
     if assistant is None:
         return {"decode": DecoderOnlyDecode(root)}
     return {"decode": AssistedDecode(root), "draft": AssistantDraft(root, assistant)}
+
+
+def _bias(root: FixedCapacityModel) -> BiasTable | None:
+    """One table for all layers of a model that has ALiBi."""
+    slopes_H = alibi_slopes(root.model)
+    if slopes_H is None:
+        return None
+    bias = alibi_table(slopes_H, root.plan.recipe.max_dec)
+    root.bias_tables["alibi"] = bias.holder
+    return bias
 
 
 class DecoderOnlyDecode(nn.Module):

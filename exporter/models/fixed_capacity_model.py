@@ -24,6 +24,7 @@ from exporter.cache.cache_layer import CacheLayer
 from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
 from exporter.models.experts import use_static_experts
+from exporter.models.own_attention import replace_own_attention
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.weights.special_row import write_out_special_rows
 from runtime_shims.contract.manifest import Attention
@@ -50,6 +51,7 @@ class FixedCapacityModel(nn.Module):
         drop_padding_idx(model)
         write_out_gelu_tanh(model)
         write_out_special_rows(model)
+        replace_own_attention(model)
         use_operator(model)
         use_static_experts(model)
         model.get_output_embeddings().register_forward_pre_hook(self._keep_requested_rows)

@@ -1,4 +1,4 @@
-"""What depends on the distance of query and key alone, as a table over distances: T5's bias, an encoder's window.
+"""What depends on the distance of query and key alone, as a table: T5's bias, ALiBi, an encoder's window.
 
 The bias of a query at q for a key at k depends on q - k only, and every distance past `max_distance` falls into one
 bucket. The table is filled by the model's own bucket function, once, at export: the graph then holds a lookup, right
@@ -45,6 +45,15 @@ def sides_of(window: int, *, is_shared: bool) -> tuple[int, int]:
     `is_shared` as many as fill the window together, one more ahead where it is even (T5Gemma 2).
     """
     return ((window + 1) // 2 - 1, window // 2) if is_shared else (window, window)
+
+
+def alibi_table(slopes_H: torch.Tensor, reach: int) -> BiasTable:
+    """Table `[H, reach]` of a bias that falls by a head's slope with each position between query and key.
+
+    Models add `slope * k` to the score of the key at k. That differs from `-slope * (q - k)` by a number that all keys
+    of a query share, which the softmax does not see.
+    """
+    return BiasTable(BiasHolder(-slopes_H[:, None] * torch.arange(reach)), 0)
 
 
 def window_table(behind: int, ahead: int, heads: int) -> BiasTable:

@@ -14,6 +14,7 @@ from exporter.spec.families import (
     encoder_config,
     nests_its_stacks,
 )
+from exporter.spec.own_attention_checks import own_attention_faults
 from runtime_shims.contract.formatting import format_ranges
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def config_faults(config: PretrainedConfig) -> list[str]:
         _rope_faults,
         _layer_faults,
         _feature_faults,
+        own_attention_faults,
         _quantization_faults,
     )
     for check in checks:

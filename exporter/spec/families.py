@@ -140,6 +140,8 @@ FAMILIES: dict[str, Family] = {
     "qwen3_moe": _EXPERTS,
     "olmoe": _EXPERTS,
     "gpt_oss": _EXPERTS,
+    "falcon": _ROTARY,
+    "bloom": Family("decoder_only", decoder_positions=None),
     "gpt2": Family("decoder_only", decoder_positions="n_positions"),
 }
 
@@ -147,9 +149,7 @@ _OWN_ATTENTION = "attention in code of its own, which asks no registered attenti
 
 # Well-known model types that look supported but are not, and the fact that stands in the way.
 KNOWN_OBSTACLES: dict[str, str] = {
-    "falcon": _OWN_ATTENTION,
     "gpt_neo": _OWN_ATTENTION,
-    "bloom": _OWN_ATTENTION,
     "mpt": _OWN_ATTENTION,
     "prophetnet": "n-gram attention over several streams, in code of its own",
     "llama4": "chunked attention",
@@ -173,3 +173,16 @@ def encoder_config(config: PretrainedConfig) -> PretrainedConfig:
 def nests_its_stacks(config: PretrainedConfig) -> bool:
     """Whether encoder and decoder have configs of their own (T5Gemma 1 and 2)."""
     return getattr(config, "encoder", None) is not None and getattr(config, "decoder", None) is not None
+
+
+def key_value_heads(config: PretrainedConfig) -> int | None:
+    """Heads of keys and values that a layer's matrix makes, where the config does not say `num_key_value_heads`.
+
+    Falcon's `num_kv_heads` counts with the new architecture alone; otherwise there is one head, or one for each query
+    head. None: any other model.
+    """
+    if config.model_type != "falcon":
+        return None
+    if config.new_decoder_architecture:
+        return int(config.num_kv_heads)
+    return 1 if config.multi_query else int(config.num_attention_heads)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from exporter.spec.config_checks import SHARED_LAYER_TYPE, config_faults
-from exporter.spec.families import FAMILIES, Family, Sound, decoder_config, encoder_config
+from exporter.spec.families import FAMILIES, Family, Sound, decoder_config, encoder_config, key_value_heads
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
 from exporter.spec.parameters import sizes_of
 from exporter.spec.weight_format import WeightSizes
@@ -165,7 +165,9 @@ def _decoder_layers(config: PretrainedConfig, family: Family) -> tuple[LayerSpec
     if family.decoder_layers is not None:  # the text config of these still counts the encoder's layers
         count = int(getattr(config, family.decoder_layers))
         types, arguments = types[:1] * count, arguments[:1] * count
-    kv_heads, head_dims = (_per_layer(value, len(types)) for value in get_head_shapes(text_config))
+    said_heads, head_dim = get_head_shapes(text_config)
+    kv_heads = _per_layer(key_value_heads(text_config) or said_heads, len(types))
+    head_dims = _per_layer(head_dim, len(types))
     donors = _donors(types, text_config)
     owners = [index if donor is None else donor for index, donor in enumerate(donors)]
     return tuple(

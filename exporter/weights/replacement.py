@@ -16,6 +16,21 @@ def replace_modules(model: nn.Module, replaced: dict[int, nn.Module]) -> None:
                 parent._modules[name] = replaced[id(child)]
 
 
+def plain_linear(layer: nn.Linear) -> nn.Linear:
+    """`nn.Linear` over the parameters of a subclass that writes its product out, which lowering would not know.
+
+    Falcon keeps product and bias apart for what bfloat16 rounds between them; float32 does not tell them apart.
+    """
+    made = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
+    made.weight, made.bias = layer.weight, layer.bias
+    return made
+
+
+def writes_its_product_out(layer: nn.Module) -> bool:
+    """Whether a linear layer computes in code of its own."""
+    return isinstance(layer, nn.Linear) and type(layer).forward is not nn.Linear.forward
+
+
 def looked_up_tables(model: nn.Module) -> dict[int, nn.Embedding]:
     """By id, the modules that look up words: in the input embedding, the output head, or a table of the layers' own.
 

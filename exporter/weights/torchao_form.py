@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
+from exporter.weights.replacement import plain_linear, writes_its_product_out
 
 
 def quantize_for_xnnpack(model: nn.Module, weights: WeightFormat) -> None:
@@ -47,10 +48,12 @@ def untie_head(model: nn.Module) -> None:
 
 
 def use_linear_layers(model: nn.Module) -> None:
-    """GPT-2's transposed layers as plain linear ones."""
+    """GPT-2's transposed layers, and Falcon's written out, as plain linear ones."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
-            if is_linear(child) and not isinstance(child, nn.Linear):
+            if writes_its_product_out(child):
+                setattr(parent, name, plain_linear(child))
+            elif is_linear(child) and not isinstance(child, nn.Linear):
                 layer = nn.Linear(*child.weight.shape, bias=child.bias is not None)
                 layer.weight = nn.Parameter(child.weight.detach().T.contiguous(), requires_grad=False)
                 layer.bias = child.bias

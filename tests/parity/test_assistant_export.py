@@ -66,7 +66,7 @@ def test_an_export_whose_drafts_differ_is_refused_with_the_rung(
     wrong = replace(golden, drafts=replace(golden.drafts, rows=(*rows, (*drafts, moved))))
     monkeypatch.setattr(parity, "read_golden", lambda bundle: wrong)
     planned = Planned.of("gemma4", "portable", drafter="clustered")
-    with pytest.raises(ParityError, match=r"the drafts of the cached rung differ from the assistant's: logits by (1e+02|1|9)"):
+    with pytest.raises(ParityError, match=r"the drafts of the cached rung differ from the assistant's: logits by"):
         parity.verify_bundle(assisted, lambda backend: Stages(planned.methods, planned.traced))
 
 

@@ -196,11 +196,12 @@ def test_three_hundred_tokens_at_any_width_equal_one_full_pass(attention: str, w
 
 
 @ATTENTIONS
-def test_a_relative_bias_that_is_one_off_is_noticed(attention: str) -> None:
-    planned, stock = Planned.of("t5", attention), StockModel("t5")
+@pytest.mark.parametrize("case", ["t5", "bloom"])
+def test_a_relative_bias_that_is_one_off_is_noticed(case: str, attention: str) -> None:
+    planned, stock = Planned.of(case, attention), StockModel(case)
     request = Request.random(stock, [20], [10])
     for name, holder in planned.methods["decode"].root.bias_tables.items():
-        if name.startswith("decoder"):
+        if name.startswith(("decoder", "alibi")):
             holder.table_HN.copy_(holder.table_HN.roll(1, dims=1))
     found = compare(in_chunks(planned.session(planned.methods), request, 4), request.expected(stock))
     assert not found.passed

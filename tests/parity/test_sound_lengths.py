@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from exporter.bundle.golden import make_golden
+from exporter.bundle.model_configs import greedy_settings
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.cache.attention_binding import StepContext
-from exporter.hf_models.opening import LoadError, OpenBundle
+from exporter.hf_models.opening import OpenBundle
 from exporter.hf_models.speech import FixedCapacityModelForSpeechSeq2Seq
 from exporter.models.sound_frames import NormOfRow
 from exporter.verify.parity import ModuleProgram
@@ -134,13 +135,15 @@ def test_golden_requests_hold_sound_of_several_lengths_and_are_repeated(case: st
 
 
 @pytest.mark.parametrize("case", HEARS_SOUND)
-def test_such_a_bundle_is_no_model_of_transformers_and_says_so(case: str) -> None:
-    """The speech class is transformers' loop over Whisper's windows of features."""
-    planned = Planned.of(case, "portable", CAPACITY)
-    session, settings = planned.session(planned.methods), planned.model.generation_config
+def test_such_a_bundle_is_a_model_of_transformers_that_takes_sound(case: str) -> None:
+    planned, lengths = Planned.of(case, "portable", CAPACITY), [5_000, SOUND[case].window, 9_000]
+    session, settings = planned.session(planned.methods), greedy_settings(planned.model.generation_config)
     opened = OpenBundle("tiny", Bundle(Path("."), session.manifest), session, planned.model.config, settings, None)
-    with pytest.raises(LoadError, match=r"sound of any length.*use run-model generate --audio"):
-        FixedCapacityModelForSpeechSeq2Seq(opened)
+    model, stock = FixedCapacityModelForSpeechSeq2Seq.of_bundle(opened), build(case)
+    for row, samples in enumerate(lengths):
+        alone = noise(samples, row)
+        wanted = stock.generate(stock_input(case, alone), max_new_tokens=10)
+        assert torch.equal(model.generate(alone[None], max_new_tokens=10), wanted)
 
 
 @on(MOONSHINE, MOONSHINE_ONNX)

@@ -29,7 +29,7 @@ from transformers import (
 from exporter.spec import hearing
 from exporter.spec.families import FAMILIES
 from runtime_shims.contract.sound_positions import SoundPositions
-from tests.support import tiny_configs, tiny_decoders, tiny_experts, tiny_seq2seq
+from tests.support import tiny_configs, tiny_decoders, tiny_experts, tiny_own_attention, tiny_seq2seq
 
 Kind = Literal["decoder_only", "text_seq2seq", "speech_seq2seq"]
 SCORE_MATRICES = ("q", "k", "q_proj", "k_proj", "c_attn", "qkv_proj", "query_key_value")
@@ -109,6 +109,10 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("seed_oss", decoder, tiny_decoders.seed_oss, 0.4, 0.4, 0.25, 2),
         TinyCase("arcee", decoder, tiny_decoders.arcee, 0.4, 0.4, 0.25, 2),
         TinyCase("apertus", decoder, tiny_decoders.apertus, 0.4, 0.4, 0.25, 1),
+        TinyCase("falcon", decoder, tiny_own_attention.falcon, 0.4, 0.4, 0.25, 2),
+        TinyCase("falcon_40b", decoder, tiny_own_attention.falcon_40b, 0.4, 0.4, 0.25, 2),
+        TinyCase("falcon_sequential", decoder, tiny_own_attention.falcon_sequential, 0.4, 0.4, 0.25, 2),
+        TinyCase("bloom", decoder, tiny_own_attention.bloom, 0.2, 0.4, 0.4, 4),
         TinyCase("mixtral", decoder, tiny_experts.mixtral, 0.4, 0.4, 0.25, 0),
         TinyCase("qwen2_moe", decoder, tiny_experts.qwen2_moe, 0.4, 0.4, 0.25, 0),
         TinyCase("qwen3_moe", decoder, tiny_experts.qwen3_moe, 0.4, 0.4, 0.25, 1),

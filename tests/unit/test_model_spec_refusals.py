@@ -84,15 +84,43 @@ def test_experts_of_a_type_that_is_not_known_are_refused() -> None:
 @pytest.mark.parametrize(
     ("model_type", "fact"),
     [
-        ("falcon", "asks no registered attention function"),
         ("gpt_neo", "asks no registered attention function"),
-        ("bloom", "asks no registered attention function"),
         ("mpt", "asks no registered attention function"),
         ("prophetnet", "n-gram attention"),
     ],
 )
 def test_types_whose_attention_is_another_are_refused_with_the_fact(model_type: str, fact: str) -> None:
     assert fact in faults_of(AutoConfig.for_model(model_type))[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact"),
+    [
+        ({"alibi": True}, "alibi is True: its bias is rounded to bfloat16 by absolute position"),
+        (
+            {"new_decoder_architecture": True, "num_kv_heads": 3},
+            "num_kv_heads is 3, expected a divisor of num_attention_heads (8)",
+        ),
+        (
+            {"multi_query": False, "num_kv_heads": 2},
+            "num_kv_heads is 2, expected num_attention_heads (8) without multi_query",
+        ),
+        (
+            {"new_decoder_architecture": True, "parallel_attn": False},
+            "transformers does not run new_decoder_architecture without parallel_attn",
+        ),
+    ],
+    ids=str,
+)
+def test_a_falcon_that_cannot_be_run_is_refused_with_the_fact(changes: dict[str, Any], fact: str) -> None:
+    shape = {"hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 1}
+    (fault,) = faults_of(AutoConfig.for_model("falcon", **(shape | changes)))
+    assert fault.startswith(fact)
+
+
+def test_a_bloom_that_adds_products_in_parts_is_refused() -> None:
+    (fault,) = faults_of(AutoConfig.for_model("bloom", slow_but_exact=True, pretraining_tp=4))
+    assert fault == "slow_but_exact with pretraining_tp 4 adds products in parts; set it to False"
 
 
 def test_phi_3_with_frequencies_for_long_texts_is_refused() -> None:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from exporter.bundle.tolerances import TOLERANCES
 from exporter.spec.faults import ExportFailed
 from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
 from exporter.weights.half import compute_in_half
@@ -28,6 +29,7 @@ from exporter.weights.quantize import (
     quantize_model,
 )
 from exporter.weights.special_row import write_out_special_rows
+from exporter.weights.torchao_form import quantize_for_xnnpack
 from tests.support.tiny_configs import HIDDEN
 from tests.support.tiny_models import CASES, build, source, tokens
 
@@ -189,6 +191,15 @@ def test_a_transposed_layer_gives_the_products_of_its_weights() -> None:
     got = model.transformer.h[0].mlp.c_fc(rows)
     want = rows @ weight + bias
     torch.testing.assert_close(got, want, rtol=0.0, atol=0.03 * float(want.abs().max()))
+
+
+def test_products_that_layers_write_out_are_quantized_for_xnnpack() -> None:
+    model, prompt = build("falcon_40b"), tokens(1, 9)
+    want = model(input_ids=prompt).logits
+    quantize_for_xnnpack(model, WeightFormat(8, 8))
+    difference = float((model(input_ids=prompt).logits - want).abs().max())
+    assert 0 < difference < TOLERANCES["8 bits", "xnnpack"].absolute(float(want.abs().max()))
+    assert type(model.transformer.h[0].self_attention.dense) is nn.Linear
 
 
 @pytest.mark.parametrize("name", ["gemma2", "gemma3", "mbart"])
