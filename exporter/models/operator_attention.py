@@ -2,7 +2,7 @@
 
 Some models compute attention in code of their own, so that nothing registered is ever asked. A stand-in takes over such
 a module's layers under their names, makes query, key and value of them, and asks the operator as every other module
-does. Why modules are replaced and not patched is in docs/decisions/0028-attention-modules-that-ask-nobody.md.
+does. Why modules are replaced and not patched is in docs/decisions/0027-attention-modules-that-ask-nobody.md.
 
 Shape legend: b rows, T step tokens, H query heads, K key/value heads, D head size, C width.
 """
