@@ -10,12 +10,16 @@ from transformers import PreTrainedModel
 from exporter.cache.attention_binding import ATTENTION_NAME
 from exporter.weights.replacement import replace_modules
 
-from . import bloom, falcon
+from . import bloom, falcon, gpt_neo
 
 StandIns = Callable[[PreTrainedModel], dict[int, nn.Module]]
 Slopes = Callable[[PreTrainedModel], Tensor]
 
-_STAND_INS: dict[str, StandIns] = {"falcon": falcon.stand_ins, "bloom": bloom.stand_ins}
+_STAND_INS: dict[str, StandIns] = {
+    "falcon": falcon.stand_ins,
+    "bloom": bloom.stand_ins,
+    "gpt_neo": gpt_neo.stand_ins,
+}
 _SLOPES: dict[str, Slopes] = {"bloom": bloom.slopes}
 
 

@@ -13,6 +13,7 @@ from exporter.spec.families import (
     decoder_config,
     encoder_config,
     nests_its_stacks,
+    own_layer_types,
 )
 from exporter.spec.own_attention_checks import own_attention_faults
 from runtime_shims.contract.formatting import format_ranges
@@ -180,7 +181,7 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
     text_config = decoder_config(config)
     if not isinstance(getattr(text_config, "num_hidden_layers", None), int):
         return []
-    types, arguments = get_layer_types_and_kwargs(text_config)
+    types, arguments = own_layer_types(text_config) or get_layer_types_and_kwargs(text_config)
     faults = [
         f"attention of type {kind} in layers {format_ranges(index for index, name in enumerate(types) if name == kind)}"
         for kind in dict.fromkeys(types)

@@ -140,6 +140,7 @@ FAMILIES: dict[str, Family] = {
     "qwen3_moe": _EXPERTS,
     "olmoe": _EXPERTS,
     "gpt_oss": _EXPERTS,
+    "gpt_neo": Family("decoder_only", decoder_positions="max_position_embeddings"),
     "falcon": _ROTARY,
     "bloom": Family("decoder_only", decoder_positions=None),
     "gpt2": Family("decoder_only", decoder_positions="n_positions"),
@@ -149,7 +150,6 @@ _OWN_ATTENTION = "attention in code of its own, which asks no registered attenti
 
 # Well-known model types that look supported but are not, and the fact that stands in the way.
 KNOWN_OBSTACLES: dict[str, str] = {
-    "gpt_neo": _OWN_ATTENTION,
     "mpt": _OWN_ATTENTION,
     "prophetnet": "n-gram attention over several streams, in code of its own",
     "llama4": "chunked attention",
@@ -186,3 +186,15 @@ def key_value_heads(config: PretrainedConfig) -> int | None:
     if config.new_decoder_architecture:
         return int(config.num_kv_heads)
     return 1 if config.multi_query else int(config.num_attention_heads)
+
+
+def own_layer_types(config: PretrainedConfig) -> tuple[list[str], list[dict[str, int]]] | None:
+    """Layer types and their arguments as transformers gives them, where the config has names of its own for them.
+
+    GPT-Neo's local layers look back as sliding ones do. None: any other model.
+    """
+    if config.model_type != "gpt_neo":
+        return None
+    is_local = [kind == "local" for kind in config.attention_layers]
+    types = ["sliding_attention" if local else "full_attention" for local in is_local]
+    return types, [{"sliding_window": config.window_size} if local else {} for local in is_local]

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from exporter.spec.config_checks import SHARED_LAYER_TYPE, config_faults
-from exporter.spec.families import FAMILIES, Family, Sound, decoder_config, encoder_config, key_value_heads
+from exporter.spec.families import (
+    FAMILIES,
+    Family,
+    Sound,
+    decoder_config,
+    encoder_config,
+    key_value_heads,
+    own_layer_types,
+)
 from exporter.spec.faults import UnsupportedModelError, raise_if_any
 from exporter.spec.parameters import sizes_of
 from exporter.spec.weight_format import WeightSizes
@@ -161,7 +169,7 @@ def _decoder_layers(config: PretrainedConfig, family: Family) -> tuple[LayerSpec
     from transformers.configuration_utils import get_head_shapes
 
     text_config = decoder_config(config)
-    types, arguments = get_layer_types_and_kwargs(text_config)
+    types, arguments = own_layer_types(text_config) or get_layer_types_and_kwargs(text_config)
     if family.decoder_layers is not None:  # the text config of these still counts the encoder's layers
         count = int(getattr(config, family.decoder_layers))
         types, arguments = types[:1] * count, arguments[:1] * count

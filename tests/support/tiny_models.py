@@ -113,6 +113,7 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("falcon_40b", decoder, tiny_own_attention.falcon_40b, 0.4, 0.4, 0.25, 2),
         TinyCase("falcon_sequential", decoder, tiny_own_attention.falcon_sequential, 0.4, 0.4, 0.25, 2),
         TinyCase("bloom", decoder, tiny_own_attention.bloom, 0.2, 0.4, 0.4, 4),
+        TinyCase("gpt_neo", decoder, tiny_own_attention.gpt_neo, 0.3, 0.25, 0.4, 2),
         TinyCase("mixtral", decoder, tiny_experts.mixtral, 0.4, 0.4, 0.25, 0),
         TinyCase("qwen2_moe", decoder, tiny_experts.qwen2_moe, 0.4, 0.4, 0.25, 0),
         TinyCase("qwen3_moe", decoder, tiny_experts.qwen3_moe, 0.4, 0.4, 0.25, 1),

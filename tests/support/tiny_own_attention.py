@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from transformers import BloomConfig, FalconConfig, PretrainedConfig
+from transformers import BloomConfig, FalconConfig, GPTNeoConfig, PretrainedConfig
 
-from tests.support.tiny_configs import HIDDEN, POSITIONS, VOCAB
+from tests.support.tiny_configs import HIDDEN, POSITIONS, VOCAB, WINDOW
 
 
 def falcon() -> PretrainedConfig:
@@ -26,6 +26,23 @@ def bloom() -> PretrainedConfig:
     """BLOOM: no positions, scores fall with distance (ALiBi); six heads, whose slopes are no single series."""
     return BloomConfig(
         vocab_size=VOCAB, hidden_size=48, n_layer=2, n_head=6, pad_token_id=0, bos_token_id=2, eos_token_id=1
+    )
+
+
+def gpt_neo() -> PretrainedConfig:
+    """GPT-Neo: learned positions, full and sliding layers in turn, scores without a scale."""
+    return GPTNeoConfig(
+        vocab_size=VOCAB,
+        hidden_size=HIDDEN,
+        intermediate_size=48,
+        num_layers=3,
+        num_heads=4,
+        attention_types=[[["global", "local"], 1], [["local"], 1]],
+        window_size=WINDOW,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=1,
     )
 
 

@@ -84,7 +84,6 @@ def test_experts_of_a_type_that_is_not_known_are_refused() -> None:
 @pytest.mark.parametrize(
     ("model_type", "fact"),
     [
-        ("gpt_neo", "asks no registered attention function"),
         ("mpt", "asks no registered attention function"),
         ("prophetnet", "n-gram attention"),
     ],
