@@ -24,6 +24,7 @@ from exporter.cache.cache_layer import CacheLayer
 from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
 from exporter.models.experts import use_static_experts
+from exporter.models.quantile_gates import write_out_quantiles
 from exporter.spec.capacity_plan import CapacityPlan
 from runtime_shims.contract.manifest import Attention
 
@@ -47,6 +48,7 @@ class FixedCapacityModel(nn.Module):
         self.assistant: PreTrainedModel | None = None
         self.clusters: nn.Module | None = None
         drop_padding_idx(model)
+        write_out_quantiles(model)
         write_out_gelu_tanh(model)
         use_operator(model)
         use_static_experts(model)

@@ -99,6 +99,7 @@ FAMILIES: dict[str, Family] = {
     "gemma": _ROTARY,
     "gemma2": _ROTARY,
     "gemma3_text": _ROTARY,
+    "gemma3n_text": _ROTARY,
     "gemma4_text": _ROTARY,
     "gemma4_unified_text": _ROTARY,
     "smollm3": _ROTARY,
@@ -142,8 +143,6 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "t5gemma2": "one attention over the decoder's and the encoder's keys together",
     "llama4": "chunked attention",
     "llama4_text": "chunked attention",
-    "gemma3n": "activations cut at a quantile, and streams that alternate",
-    "gemma3n_text": "activations cut at a quantile, and streams that alternate",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-COMPOSITES = ("gemma3", "gemma4", "gemma4_unified")
+COMPOSITES = ("gemma3", "gemma3n", "gemma4", "gemma4_unified")
 """Model types whose text model attends to text alone as the whole model does."""
 _TEXT_NAMES = {
     r"^model\.language_model\.": "model.",

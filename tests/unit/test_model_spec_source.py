@@ -19,6 +19,7 @@ from exporter.spec.recipe import Recipe
 from exporter.spec.weights import random_model
 from recipes.geometries.index import GEOMETRIES
 from tests.support import tiny_configs
+from tests.support.tiny_models import build
 
 T5_TINY: dict[str, Any] = {"d_model": 16, "d_kv": 4, "d_ff": 8, "num_heads": 2, "vocab_size": 32}
 T5_DEPTH: dict[str, Any] = {"num_layers": 1, "num_decoder_layers": 2}
@@ -172,6 +173,28 @@ def test_the_text_model_of_a_checkpoint_with_images_is_read_alone(tmp_path: Path
     with torch.no_grad():
         assert torch.equal(model(ids).logits, everything(input_ids=ids).logits)
     assert not any("vision" in name for name, _ in model.named_parameters())
+
+
+def test_the_text_model_of_gemma_3n_is_read_without_what_its_image_encoder_needs(tmp_path: Path) -> None:
+    """Its image encoder is timm's, which need not be installed: a checkpoint with the names of the whole model."""
+    text = build("gemma3n")
+    text.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    other = {"model.vision_tower.stem.weight": torch.ones(2), "model.audio_tower.norm.weight": torch.ones(2)}
+    weights = {name.replace("model.", "model.language_model.", 1): value for name, value in load_file(file).items()}
+    save_file(weights | other, file, {"format": "pt"})
+    config = {
+        "model_type": "gemma3n",
+        "text_config": text.config.to_dict(),
+        "vision_config": {"model_type": "gemma3n_vision", "label_names": ["a"], "num_classes": 1},
+        "audio_config": {"model_type": "gemma3n_audio"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    source = source_of(tmp_path)
+    assert source.is_text_part
+    ids = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.equal(source.load_model()(ids).logits, text(ids).logits)
 
 
 def test_a_geometry_stands_in_for_a_download() -> None:
