@@ -25,6 +25,7 @@ from exporter.cache.spellings import spelling_for
 from exporter.models.activations import write_out_gelu_tanh
 from exporter.models.experts import use_static_experts
 from exporter.models.own_attention import replace_own_attention
+from exporter.models.quantile_gates import write_out_quantiles
 from exporter.spec.capacity_plan import CapacityPlan
 from exporter.weights.special_row import write_out_special_rows
 from runtime_shims.contract.manifest import Attention
@@ -49,6 +50,7 @@ class FixedCapacityModel(nn.Module):
         self.assistant: PreTrainedModel | None = None
         self.clusters: nn.Module | None = None
         drop_padding_idx(model)
+        write_out_quantiles(model)
         write_out_gelu_tanh(model)
         write_out_special_rows(model)
         replace_own_attention(model)

@@ -46,6 +46,7 @@ def config_faults(config: PretrainedConfig) -> list[str]:
         _hearing_faults,
         _rope_faults,
         _layer_faults,
+        _stream_faults,
         _feature_faults,
         own_attention_faults,
         _quantization_faults,
@@ -197,6 +198,21 @@ def _layer_faults(config: PretrainedConfig) -> list[str]:
         faults.append(f"sliding_window is missing for layers {format_ranges(no_window)}")
     negative = sorted({window for window in windows.values() if window and window < 1})
     return faults + [f"sliding_window is {window}, expected a positive whole number" for window in negative]
+
+
+def _stream_faults(config: PretrainedConfig) -> list[str]:
+    """Gemma 3n: shares of a gate that are cut off, and which of its streams the layers compute with."""
+    text_config = decoder_config(config)
+    shares = getattr(text_config, "activation_sparsity_pattern", None) or []
+    faults = [
+        f"activation_sparsity_pattern holds {share}, expected numbers from 0 to below 1"
+        for share in dict.fromkeys(shares)
+        if not 0 <= share < 1
+    ]
+    streams, active = getattr(text_config, "altup_num_inputs", None), getattr(text_config, "altup_active_idx", 0)
+    if streams is not None and not 0 <= active < streams:
+        faults.append(f"altup_active_idx is {active}, expected a number from 0 to below altup_num_inputs ({streams})")
+    return faults
 
 
 def _feature_faults(config: PretrainedConfig) -> list[str]:

@@ -113,6 +113,7 @@ FAMILIES: dict[str, Family] = {
     "gemma": _ROTARY,
     "gemma2": _ROTARY,
     "gemma3_text": _ROTARY,
+    "gemma3n_text": _ROTARY,
     "gemma4_text": _ROTARY,
     "gemma4_unified_text": _ROTARY,
     "smollm3": _ROTARY,
@@ -154,8 +155,6 @@ KNOWN_OBSTACLES: dict[str, str] = {
     "prophetnet": "n-gram attention over several streams, in code of its own",
     "llama4": "chunked attention",
     "llama4_text": "chunked attention",
-    "gemma3n": "activations cut at a quantile, and streams that alternate",
-    "gemma3n_text": "activations cut at a quantile, and streams that alternate",
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-NESTS_TEXT = ("gemma3", "gemma4", "gemma4_unified")
+NESTS_TEXT = ("gemma3", "gemma3n", "gemma4", "gemma4_unified")
 """Model types whose text model attends to text alone as the whole model does."""
 TOWER_IN_ENCODER = ("t5gemma2",)
 COMPOSITES = (*NESTS_TEXT, *TOWER_IN_ENCODER)

@@ -83,11 +83,16 @@ class WeightSizes:
         return WeightSizes(self.linear + other.linear, self.embedding + other.embedding, count)
 
     def bytes_in(self, weights: WeightFormat) -> int:
-        """Bytes of all weights; what is no matrix stays in float32."""
+        """Bytes of all weights; those of no matrix here stay in float32."""
         matrices = [(shape, weights.linear_bits) for shape in self.linear]
         matrices += [(shape, weights.embedding_bits) for shape in self.embedding]
         rest = self.parameter_count - sum(shape[0] * shape[1] for shape, _ in matrices)
         return 4 * rest + sum(weights.matrix_bytes(shape, bits) for shape, bits in matrices)
+
+
+MIXERS = ("modality_router", "prediction_coefs", "correction_coefs")
+"""Products of Gemma 3n that say how much of each of its streams goes where. No format applies to them: their errors
+reach every value of a stream, and integers in whole panels would take more bytes than floats do."""
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -96,6 +101,15 @@ def is_linear(module: nn.Module) -> bool:
     from transformers.pytorch_utils import Conv1D
 
     return isinstance(module, nn.Linear | Conv1D)
+
+
+def products(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The products with a weight matrix that a format applies to, with their names, in model order; the head too."""
+    return [
+        (name, module)
+        for name, module in model.named_modules()
+        if is_linear(module) and name.rpartition(".")[2] not in MIXERS
+    ]
 
 
 def matrix_shape(module: nn.Module) -> tuple[int, int]:
@@ -130,8 +144,8 @@ def weight_sizes(model: nn.Module, *, head_is_tied: bool) -> WeightSizes:
     tables = word_tables(model) + ([] if tied and head_is_tied else [head])
     known = {id(embedding.weight), id(head.weight)}
     linear = []
-    for module in model.modules():
-        if is_linear(module) and id(module.weight) not in known:
+    for _, module in products(model):
+        if id(module.weight) not in known:
             known.add(id(module.weight))
             linear.append(matrix_shape(module))
     return WeightSizes(tuple(linear), tuple(matrix_shape(table) for table in tables), count)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exporter.spec.faults import ExportFailed, raise_if_any
-from exporter.spec.weight_format import is_linear
+from exporter.spec.weight_format import products
 from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
 from exporter.weights.special_row import special_row
 
@@ -73,7 +73,9 @@ class HalfEmbedding(nn.Module):
 
 
 def compute_in_half(model: nn.Module) -> None:
-    """Replace every product and lookup of `model` in place by one in half precision; shared weights stay shared.
+    """Replace every product and lookup of `model` in place by one in half precision, but `MIXERS`.
+
+    Shared weights stay shared.
 
     What transformers keeps in float32, T5's feed-forward output, is computed there: its values exceed half's range.
     """
@@ -86,21 +88,20 @@ def compute_in_half(model: nn.Module) -> None:
         return halves[id(weight)]
 
     replaced: dict[int, nn.Module] = {}
-    for name, module in model.named_modules():
-        if id(module) in lookups:
-            replaced[id(module)] = HalfEmbedding(half(module.weight), module)
-        elif is_linear(module):
-            if isinstance(module, nn.Linear):
-                weight = half(module.weight)
-            else:  # a transposed copy is nobody else's, and its identity is free again once it is gone
-                weight = nn.Parameter(module.weight.detach().T.half().contiguous(), requires_grad=False)
-            replaced[id(module)] = HalfLinear(weight, module.bias, name.rpartition(".")[2] in wide)
+    for module in lookups.values():
+        replaced[id(module)] = HalfEmbedding(half(module.weight), module)
+    for name, module in products(model):
+        if isinstance(module, nn.Linear):
+            weight = half(module.weight)
+        else:  # a transposed copy is nobody else's, and its identity is free again once it is gone
+            weight = nn.Parameter(module.weight.detach().T.half().contiguous(), requires_grad=False)
+        replaced[id(module)] = HalfLinear(weight, module.bias, name.rpartition(".")[2] in wide)
     replace_modules(model, replaced)
 
 
 def _matrices(model: nn.Module) -> dict[str, nn.Parameter]:
     """The matrices that `WeightSizes` counts as such, each once, under its first name."""
     lookups = looked_up_tables(model)
-    parts = [module.weight for module in model.modules() if is_linear(module) or id(module) in lookups]
+    parts = [module.weight for module in (*lookups.values(), *(module for _, module in products(model)))]
     chosen = {id(weight) for weight in parts}
     return {name: weight for name, weight in model.named_parameters() if id(weight) in chosen}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exporter.spec.streamed_model import ROWS_AT_ONCE, WeightRows
-from exporter.spec.weight_format import WeightFormat, is_linear
+from exporter.spec.weight_format import WeightFormat, products
 from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import dequantized, operators, quantize_groups
 from exporter.weights.replacement import looked_up_tables, lookup_scale, replace_modules
@@ -102,7 +102,7 @@ def quantize_model(
     rows: Mapping[int, WeightRows] = MappingProxyType({}),
     keep_floats: bool = True,
 ) -> None:
-    """Replace every matrix of `model` in place: layers, embedding and head; shared ones stay shared.
+    """Replace every matrix of `model` in place: layers, embedding and head, but `MIXERS`; shared ones stay shared.
 
     Args:
         rows: where weights that are not in memory are read from, by id of the parameter.
@@ -127,15 +127,14 @@ def quantize_model(
         return (rows[id(weight)].whole() if id(weight) in rows else weight).T
 
     replaced: dict[int, nn.Module] = {}
-    for module in list(model.modules()):
-        if id(module) in lookups:
-            stored = matrix(module.weight, weights.embedding_bits)
-            replaced[id(module)] = QuantizedEmbedding(stored, module)
-        elif is_linear(module):
-            bits = weights.embedding_bits if module is head else weights.linear_bits
-            is_plain = isinstance(module, nn.Linear)
-            stored = matrix(module.weight, bits) if is_plain else made(transposed(module.weight), bits)
-            replaced[id(module)] = QuantizedLinear(stored, module.bias)
+    for module in lookups.values():
+        stored = matrix(module.weight, weights.embedding_bits)
+        replaced[id(module)] = QuantizedEmbedding(stored, module)
+    for _, module in products(model):
+        bits = weights.embedding_bits if module is head else weights.linear_bits
+        is_plain = isinstance(module, nn.Linear)
+        stored = matrix(module.weight, bits) if is_plain else made(transposed(module.weight), bits)
+        replaced[id(module)] = QuantizedLinear(stored, module.bias)
     replace_modules(model, replaced)
 
 

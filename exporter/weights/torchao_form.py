@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
+from exporter.spec.weight_format import WeightFormat, is_linear, products, word_tables
 from exporter.weights.replacement import plain_linear, writes_its_product_out
 
 
@@ -21,6 +21,7 @@ def quantize_for_xnnpack(model: nn.Module, weights: WeightFormat) -> None:
     untie_head(model)
     use_linear_layers(model)
     tables, head = word_tables(model), model.get_output_embeddings()
+    chosen = {id(module) for _, module in products(model) if module is not head}
     per_feature = PerAxis(0)
     layers = Int8DynamicActivationIntxWeightConfig(
         weight_dtype=torch.int8 if weights.linear_bits == 8 else torch.int4,
@@ -30,7 +31,7 @@ def quantize_for_xnnpack(model: nn.Module, weights: WeightFormat) -> None:
     table = IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=per_feature)
     quantize_(model, table, lambda module, name: any(module is one for one in tables))
     quantize_(model, output, lambda module, name: module is head)
-    quantize_(model, layers, lambda module, name: isinstance(module, nn.Linear) and module is not head)
+    quantize_(model, layers, lambda module, name: id(module) in chosen)
 
 
 def plain_tensors(model: nn.Module) -> None:

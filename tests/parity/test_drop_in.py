@@ -23,7 +23,7 @@ from tests.support.tiny_models import CASES, ENCODER_DECODER, OWN_CROSS_CACHE
 
 MAX_BATCH, MAX_ENC, MAX_DEC, MAX_DRAFT = 4, 24, 64, 7
 SHAPES = ((4, 24), (1, 1), (2, 13), (4, 1), (1, 24))
-SLIDING = ("mistral", "gemma2", "gemma3")
+SLIDING = ("mistral", "gemma2", "gemma3", "gemma3n")
 PROMPT = 14
 
 

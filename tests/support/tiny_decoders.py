@@ -11,6 +11,7 @@ from transformers import (
     CohereConfig,
     Ernie4_5Config,
     Exaone4Config,
+    Gemma3nTextConfig,
     GemmaConfig,
     Glm4Config,
     GlmConfig,
@@ -39,6 +40,24 @@ from tests.support.tiny_configs import DECODER_SHAPE, FULL, SLIDING, WINDOW
 def gemma() -> PretrainedConfig:
     """Gemma 1: scaled embeddings, norms around one, tied head."""
     return GemmaConfig(**DECODER_SHAPE, num_hidden_layers=2, head_dim=12)
+
+
+def gemma3n() -> PretrainedConfig:
+    """Gemma 3n: several streams, gates cut at a quantile, keys and values of earlier layers, per-layer embeddings."""
+    return Gemma3nTextConfig(
+        **(DECODER_SHAPE | {"intermediate_size": [48, 40, 48, 56, 44]}),
+        num_hidden_layers=5,
+        head_dim=12,
+        sliding_window=WINDOW,
+        layer_types=[SLIDING, FULL, SLIDING, SLIDING, FULL],
+        num_kv_shared_layers=2,
+        vocab_size_per_layer_input=50,  # what lies beyond has the row of token 0
+        hidden_size_per_layer_input=8,
+        altup_num_inputs=3,
+        laurel_rank=6,
+        activation_sparsity_pattern=[0.9, 0.6, 0.0, 0.0, 0.3],
+        final_logit_softcapping=6.0,
+    )
 
 
 def ministral() -> PretrainedConfig:

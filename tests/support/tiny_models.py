@@ -81,6 +81,7 @@ def _cases() -> dict[str, TinyCase]:
         TinyCase("mistral", decoder, tiny_configs.mistral, 0.4, 0.4, 0.25, 1),
         TinyCase("gemma2", decoder, tiny_configs.gemma2, 0.1, 0.4, 0.5, 1),
         TinyCase("gemma3", decoder, tiny_configs.gemma3, 0.1, 0.4, 0.25, 2),
+        TinyCase("gemma3n", decoder, tiny_decoders.gemma3n, 0.2, 0.4, 0.25, 1),
         TinyCase("gemma4", decoder, tiny_configs.gemma4, 0.1, 0.4, 0.5, 1),
         TinyCase("gemma4_unified", decoder, tiny_configs.gemma4_unified, 0.1, 0.4, 1.0, 7),
         TinyCase("gpt2", decoder, tiny_configs.gpt2, 0.3, 0.4, 0.4, 2),

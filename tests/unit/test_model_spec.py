@@ -150,6 +150,25 @@ def test_the_last_layers_of_gemma_4_read_the_last_caches_of_their_type() -> None
     assert shapes == own | {("sliding", 512, 256, 13), ("full", None, 512, 14)}
 
 
+def test_gemma_3n_keeps_twenty_caches_for_its_layers_and_every_weight_is_counted() -> None:
+    """The class's own geometry is E4B's: 35 layers, the last 15 of which read keys and values of the 19th and 20th."""
+    spec = ModelSpec.from_config(AutoConfig.for_model("gemma3n_text"))
+    assert [layer.index for layer in spec.cache_owners] == list(range(20))
+    shared = [layer.shares_kv_with for layer in spec.layers[20:]]
+    assert shared == [18, 18, 18, 18, 19] * 3
+    assert {(layer.kind, layer.window, layer.kv_heads, layer.key_dim) for layer in spec.layers} == {
+        ("sliding", 512, 2, 256),
+        ("full", None, 2, 256),
+    }
+    width, layers, streams = 2048, 35, 4
+    words = 262_400 * width + 262_144 * layers * 256
+    once = layers * 256 * width + 2 * (streams - 1) * width**2 + width + 256
+    attention = layers * (2 * 2048 * width + 256) + 20 * (2 * 512 * width + 256)
+    mixers = streams * width + streams**3 + streams**2 + 2 * width
+    others = 3 * 16_384 * width + 2 * 64 * width + 2 * 256 * width + 6 * width
+    assert spec.parameter_count == words + once + attention + layers * (mixers + others)
+
+
 def test_gemma_2_brings_its_soft_caps_and_others_none() -> None:
     gemma, llama = (ModelSpec.from_config(config_of(name)) for name in ("gemma-2-2b", "llama-3.2-1b"))
     assert (gemma.attention_softcap, gemma.logit_softcap) == (50.0, 30.0)

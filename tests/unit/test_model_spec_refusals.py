@@ -129,6 +129,15 @@ def test_phi_3_with_frequencies_for_long_texts_is_refused() -> None:
     assert fault.startswith("rope type longrope is not supported")
 
 
+def test_shares_and_streams_that_gemma_3n_cannot_have_are_refused_together() -> None:
+    config = AutoConfig.for_model("gemma3n_text", num_hidden_layers=2, num_kv_shared_layers=0)
+    config.activation_sparsity_pattern, config.altup_active_idx = [1.0, 0.95], 4
+    assert faults_of(config) == (
+        "activation_sparsity_pattern holds 1.0, expected numbers from 0 to below 1",
+        "altup_active_idx is 4, expected a number from 0 to below altup_num_inputs (4)",
+    )
+
+
 def test_a_model_with_images_is_refused() -> None:
     faults = faults_of(AutoConfig.for_model("llava"))
     assert any("vision input" in fault for fault in faults)

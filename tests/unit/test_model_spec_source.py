@@ -209,6 +209,28 @@ def test_a_text_weight_that_is_left_over_beside_an_image_tower_is_refused(tmp_pa
     assert "model.decoder.layers.7.mlp.up_proj.weight" in refusal(tmp_path)
 
 
+def test_the_text_model_of_gemma_3n_is_read_without_what_its_image_encoder_needs(tmp_path: Path) -> None:
+    """Its image encoder is timm's, which need not be installed: a checkpoint with the names of the whole model."""
+    text = tiny_models.build("gemma3n")
+    text.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    other = {"model.vision_tower.stem.weight": torch.ones(2), "model.audio_tower.norm.weight": torch.ones(2)}
+    weights = {name.replace("model.", "model.language_model.", 1): value for name, value in load_file(file).items()}
+    save_file(weights | other, file, {"format": "pt"})
+    config = {
+        "model_type": "gemma3n",
+        "text_config": text.config.to_dict(),
+        "vision_config": {"model_type": "gemma3n_vision", "label_names": ["a"], "num_classes": 1},
+        "audio_config": {"model_type": "gemma3n_audio"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    source = source_of(tmp_path)
+    assert source.is_text_part
+    ids = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.equal(source.load_model()(ids).logits, text(ids).logits)
+
+
 def test_a_geometry_stands_in_for_a_download() -> None:
     source = source_of("google-t5/T5-Small", random_weights=True)
     assert source.name == "google-t5/t5-small"

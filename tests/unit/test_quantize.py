@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from exporter.bundle.tolerances import TOLERANCES
 from exporter.spec.faults import ExportFailed
-from exporter.spec.weight_format import WeightFormat, is_linear, word_tables
+from exporter.spec.weight_format import MIXERS, WeightFormat, is_linear, products, word_tables
 from exporter.weights.half import compute_in_half
 from exporter.weights.integers import quantize_matrix
 from exporter.weights.operators import dequantized
@@ -139,18 +139,20 @@ def test_every_matrix_of_every_family_is_replaced_and_shared_ones_stay_one(name:
     lookups = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     words = [*word_tables(model), head]
     tables = [module for module in lookups if any(module.weight is table.weight for table in words)]
-    products = [module for module in model.modules() if is_linear(module)]
+    matrices = [module for _, module in products(model)]
     weights = {id(module.weight) for module in tables}  # one, or one for each stack
     shared = id(head.weight) in weights
     quantize_model(model, W4)
-    assert not [module for module in model.modules() if is_linear(module)]
+    left = [path for path, module in model.named_modules() if is_linear(module)]
+    assert bool(left) == (name == "gemma3n")
+    assert all(path.endswith(MIXERS) for path in left)
     lookups = [module for module in model.modules() if isinstance(module, QuantizedEmbedding)]
     found = [module for module in model.modules() if isinstance(module, QuantizedLinear)]
-    assert (len(lookups), len(found)) == (len(tables), len(products))
+    assert (len(lookups), len(found)) == (len(tables), len(matrices))
     assert len({id(module.weight) for module in lookups}) == len(weights)
     assert any(model.get_output_embeddings().weight is module.weight for module in lookups) == shared
-    matrices = {id(module.weight) for module in (*lookups, *found)}
-    assert len(matrices) == len(products) + len(weights) - shared
+    distinct = {id(module.weight) for module in (*lookups, *found)}
+    assert len(distinct) == len(matrices) + len(weights) - shared
 
 
 @pytest.mark.parametrize("name", CASES)
