@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exporter.spec.weight_format import DEFAULT_GROUP
 from runtime_shims.contract.manifest import ResolvedRecipe
 
 if TYPE_CHECKING:
@@ -34,7 +35,22 @@ def limit_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
         )
     if spec.has_experts and (recipe.quantize != "none" or recipe.dtype != "float32"):
         faults.append("the weights of experts are stored in float32 alone; use --quantize none and --dtype float32")
-    return faults + _encoder_faults(spec, recipe.max_enc)
+    return faults + _width_faults(spec, recipe) + _encoder_faults(spec, recipe.max_enc)
+
+
+def _width_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
+    """torchao's 4 bits, those of core operators, come in whole groups; ours and ONNX Runtime's fill the last one up."""
+    if recipe.quantize != "8da4w" or recipe.attention != "portable" or "onnx" in recipe.backends:
+        return []
+    group = recipe.group_size or DEFAULT_GROUP
+    broken = sorted({width for _, width in spec.weights.linear if width % group})
+    if not broken:
+        return []
+    widths = ", ".join(map(str, broken))
+    return [
+        f"--quantize 8da4w with --attention portable takes widths that are multiples of --group-size {group}, the "
+        f"model has {widths}; use --attention fused, --quantize 8da8w or another --group-size"
+    ]
 
 
 def _encoder_faults(spec: ModelSpec, max_enc: int | None) -> list[str]:

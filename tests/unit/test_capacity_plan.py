@@ -20,7 +20,7 @@ from exporter.spec.model_spec import ModelSpec
 from exporter.spec.recipe import Recipe
 from recipes.geometries.index import GEOMETRIES
 from runtime_shims.contract.manifest import Limits
-from tests.support import tiny_experts, tiny_seq2seq
+from tests.support import tiny_configs, tiny_experts, tiny_seq2seq
 
 
 def spec_of(name: str, **changes: Any) -> ModelSpec:
@@ -91,6 +91,16 @@ def test_weights_of_experts_in_another_form_than_float32_are_refused(options: di
     spec = ModelSpec.from_config(tiny_experts.qwen3_moe())
     with pytest.raises(PlanError, match="weights of experts are stored in float32 alone; use --quantize none"):
         CapacityPlan.build(spec, Recipe("qwen3-moe", max_dec=30, **options).resolve(spec))
+
+
+def test_widths_that_4_bits_in_core_operators_cannot_group_are_refused() -> None:
+    spec = ModelSpec.from_config(tiny_configs.llama())
+    even = replace(spec, weights=replace(spec.weights, linear=((48, 64), (64, 32))))
+    recipe = Recipe("llama", max_dec=30, quantize="8da4w", attention="portable")
+    CapacityPlan.build(even, recipe.resolve(even))
+    CapacityPlan.build(spec, replace(recipe, attention="fused").resolve(spec))
+    with pytest.raises(PlanError, match="multiples of --group-size 32, the model has 48; use --attention fused"):
+        CapacityPlan.build(spec, recipe.resolve(spec))
 
 
 def test_grouped_query_heads_are_counted_once() -> None:
