@@ -20,7 +20,7 @@ from exporter.cli_output import (
     print_report,
     quiet_libraries,
 )
-from exporter.named_recipes import chosen_recipe, known_device, known_recipe
+from exporter.named_recipes import chosen_recipe, known_device, known_recipe, said_of
 from exporter.recipe_plans import RecipePlans, planned_recipe
 from exporter.spec.faults import RecipeError
 from exporter.spec.memory import parse_bytes
@@ -149,12 +149,13 @@ def export_model(
     if plan_only:
         from exporter.planned import plan_export
 
-        planned = plan_export(chosen.recipe, max_memory_bytes=max_memory_bytes, greedy=greedy or chosen.greedy)
+        with said_of(chosen):
+            planned = plan_export(chosen.recipe, max_memory_bytes=max_memory_bytes, greedy=greedy or chosen.greedy)
         print_plan(planned.plan, planned.draft_plan, as_json=json)
         return
     from exporter.pipeline import export_bundle
 
-    with ConsoleProgress(as_json=json) as progress:
+    with ConsoleProgress(as_json=json) as progress, said_of(chosen):
         report = export_bundle(
             chosen.recipe,
             output or Path(bundle_name(chosen.recipe.model, device)),

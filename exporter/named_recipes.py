@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 from exporter.spec.deployment import DEVICE_NAMES, Device
-from exporter.spec.faults import RecipeError
+from exporter.spec.faults import PlanError, RecipeError
 from exporter.spec.recipe import Recipe
 from recipes.devices import DEVICES
 from recipes.geometries.index import HUB_IDS
@@ -16,6 +17,7 @@ from recipes.index import RECIPES
 
 NO_DRAFT = "none"
 _ALL = "--list-recipes shows all"
+_ADVICE = "give an option to replace what the recipe chose"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Chosen:
     recipe: Recipe
     greedy: bool = False
     device: Device | None = None
+    name: str | None = None
 
     @property
     def memory_bytes(self) -> int | None:
@@ -53,10 +56,22 @@ def chosen_recipe(name: str | None, device: str | None, given: Mapping[str, Any]
     if changes.get("quantize", recipe.quantize) != recipe.quantize:
         changes = {"embedding_bits": None, "group_size": None, **changes}
     try:
-        return Chosen(replace(recipe, **changes), deployment.greedy, on)
+        return Chosen(replace(recipe, **changes), deployment.greedy, on, name)
     except RecipeError as error:
         subject = f"recipe {name}" if on is None else f"recipe {name} for a {on.name}"
-        raise RecipeError(subject, [*error.faults, "give an option to replace what the recipe chose"]) from error
+        raise RecipeError(subject, [*error.faults, _ADVICE]) from error
+
+
+@contextmanager
+def said_of(chosen: Chosen) -> Iterator[None]:
+    """Name the recipe and the device in a refusal of its plan: no option may have said what is refused."""
+    try:
+        yield
+    except PlanError as error:
+        if chosen.name is None:
+            raise
+        on = "" if chosen.device is None else f" for a {chosen.device.name}"
+        raise PlanError(f"recipe {chosen.name}{on}, {error.subject}", [*error.faults, _ADVICE]) from error
 
 
 def known_recipe(name: str) -> str:

@@ -48,7 +48,7 @@ def check_output(output: Path, *, force: bool) -> None:
     if output.exists() or output.is_symlink():
         if not force:
             raise OutputError(
-                str(output), ["already exists; give --force to replace it, or another --output"]
+                str(output), ["already exists; give --force to replace it, or another output"]
             )
         if not _is_bundle(output):
             raise OutputError(str(output), ["exists and is no bundle, so --force does not replace it"])

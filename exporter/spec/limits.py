@@ -35,7 +35,7 @@ def limit_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
         )
     if spec.has_experts and (recipe.quantize != "none" or recipe.dtype != "float32"):
         faults.append("the weights of experts are stored in float32 alone; use --quantize none and --dtype float32")
-    return faults + _width_faults(spec, recipe) + _encoder_faults(spec, recipe.max_enc)
+    return faults + _width_faults(spec, recipe) + _sound_faults(spec, recipe) + _encoder_faults(spec, recipe.max_enc)
 
 
 def _width_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
@@ -50,6 +50,19 @@ def _width_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
     return [
         f"--quantize 8da4w with --attention portable takes widths that are multiples of --group-size {group}, the "
         f"model has {widths}; use --attention fused, --quantize 8da8w or another --group-size"
+    ]
+
+
+def _sound_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
+    """XNNPACK holds one size that varies in what it reshapes; quantized products over rows of sound have two."""
+    sound = None if spec.encoder is None else spec.encoder.sound
+    if sound is None or sound.bands is not None or recipe.max_batch == 1:
+        return []
+    if recipe.attention != "portable" or recipe.quantize == "none" or "onnx" in recipe.backends:
+        return []
+    return [
+        f"--quantize {recipe.quantize} with --attention portable takes one row of sound, got --max-batch "
+        f"{recipe.max_batch}; use --attention fused, --max-batch 1 or --quantize none"
     ]
 
 

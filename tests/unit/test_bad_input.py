@@ -146,7 +146,7 @@ def refused(place: Path, capsys: pytest.CaptureFixture[str], code: int, *argumen
         (("empty",), "empty: the directory has no config.json"),
         (("notes.txt",), "notes.txt: it is a file; give a checkpoint directory or a .gguf file"),
         (("broken.gguf",), "broken.gguf: it is not a GGUF file"),
-        (("empty", "-o", "taken"), "taken: already exists; give --force to replace it, or another --output"),
+        (("empty", "-o", "taken"), "taken: already exists; give --force to replace it, or another output"),
         (("empty", "-o", "taken", "--force"), "taken: exists and is no bundle"),
         (("empty", "-o", "notes.txt", "--force"), "notes.txt: exists and is no bundle"),
         (("empty", "-o", "no/where.bundle"), "the directory no does not exist; create it first"),

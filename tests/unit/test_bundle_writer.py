@@ -109,7 +109,7 @@ def test_a_new_bundle_replaces_the_old_one_whole(tmp_path: Path) -> None:
 
 def test_an_existing_output_is_refused_without_force(tmp_path: Path) -> None:
     output = old_bundle(tmp_path / "my.bundle")
-    with pytest.raises(OutputError, match="already exists; give --force to replace it, or another --output"):
+    with pytest.raises(OutputError, match="already exists; give --force to replace it, or another output"):
         check_output(output, force=False)
 
 

@@ -103,6 +103,15 @@ def test_widths_that_4_bits_in_core_operators_cannot_group_are_refused() -> None
         CapacityPlan.build(spec, recipe.resolve(spec))
 
 
+def test_rows_of_sound_that_core_operators_cannot_quantize_are_refused() -> None:
+    spec = ModelSpec.from_config(tiny_configs.moonshine())
+    recipe = Recipe("moonshine", max_enc=20, max_dec=30, max_batch=2, quantize="8da8w", attention="portable")
+    for allowed in (replace(recipe, max_batch=1), replace(recipe, attention="fused"), replace(recipe, quantize="none")):
+        CapacityPlan.build(spec, allowed.resolve(spec))
+    with pytest.raises(PlanError, match="takes one row of sound, got --max-batch 2; use --attention fused"):
+        CapacityPlan.build(spec, recipe.resolve(spec))
+
+
 def test_grouped_query_heads_are_counted_once() -> None:
     (line, entry, size) = cache_lines(plan_of("smollm2-135m", max_dec=100, prefill_chunk=8))[0]
     assert line == "30 x full attention 100 -> 107 slots"

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from transformers import AutoConfig
 
-from exporter.named_recipes import chosen_recipe
+from exporter.named_recipes import chosen_recipe, said_of
 from exporter.planned import plan_export
 from exporter.recipe_plans import DevicePlan, RecipePlans, planned_recipe
 from exporter.spec.assistant import AssistantSpec
@@ -94,8 +94,11 @@ def test_the_memory_that_is_listed_is_that_of_the_export(
 @OURS
 def test_what_does_not_fit_a_device_is_refused_with_the_numbers() -> None:
     chosen = chosen_recipe("gemma-4-e2b", "board", {"random_weights": True})
-    with pytest.raises(PlanError, match=r"it needs 3\.0 GB \(weights 2\.9 GB.*more than --max-memory 2\.0 GB"):
+    numbers = r"it needs 3\.0 GB \(weights 2\.9 GB.*more than --max-memory 2\.0 GB"
+    with pytest.raises(PlanError, match=numbers) as refused, said_of(chosen):
         plan_export(chosen.recipe, max_memory_bytes=chosen.memory_bytes)
+    assert str(refused.value).startswith("recipe gemma-4-e2b for a board, ")
+    assert str(refused.value).endswith("give an option to replace what the recipe chose")
 
 
 def test_a_draft_counts_in_the_memory(plans: dict[str, RecipePlans]) -> None:
