@@ -18,6 +18,8 @@ from exporter.spec.recipe import Recipe
 from tests.support.tiny_models import CASES
 
 LIMITS: dict[str, Any] = {"max_batch": 3, "max_dec": 24, "max_draft": 2, "prefill_chunk": 6, "attention": "portable"}
+GROUPED = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "head_dim": 16}
+"""Widths that 4 bits in core operators can group by 32."""
 
 
 def checkpoint(directory: Path, name: str = "llama", words: int = 0, **changes: Any) -> str:
@@ -40,7 +42,7 @@ def refusal(model: str, draft: str, **changes: Any) -> str:
 
 
 def test_a_copy_in_four_bits_has_the_limits_of_its_model(tmp_path: Path) -> None:
-    planned = plan_export(Recipe(checkpoint(tmp_path), draft="self-int4", **LIMITS))
+    planned = plan_export(Recipe(checkpoint(tmp_path, **GROUPED), draft="self-int4", **LIMITS))
     assert planned.draft is not None
     ours, theirs = planned.plan, planned.draft.plan
     assert theirs.limits() == ours.limits()
@@ -75,6 +77,9 @@ def test_a_draft_that_cannot_be_found_is_named_by_its_option(tmp_path: Path) -> 
 
 
 def test_programs_that_cannot_be_had_in_four_bits_are_told_for_the_draft(tmp_path: Path) -> None:
+    line = refusal(checkpoint(tmp_path), "self-int4")
+    assert line.startswith("--draft self-int4: ")
+    assert "widths that are multiples of --group-size 32, the model has 48" in line
     line = refusal(checkpoint(tmp_path), "self-int4", backends=("xnnpack", "portable"))
     assert line.startswith("--draft self-int4: ")
     assert "needs --backend xnnpack" in line
@@ -84,7 +89,7 @@ def test_programs_that_cannot_be_had_in_four_bits_are_told_for_the_draft(tmp_pat
 
 
 def test_the_budget_is_for_both_models(tmp_path: Path) -> None:
-    model = checkpoint(tmp_path)
+    model = checkpoint(tmp_path, **GROUPED)
     alone = plan_export(Recipe(model, **LIMITS)).plan.total_bytes
     assert plan_export(Recipe(model, **LIMITS), max_memory_bytes=alone).draft is None
     with pytest.raises(SpecError, match=r"its draft .*more than --max-memory"):
