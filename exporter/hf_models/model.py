@@ -67,8 +67,9 @@ class FixedCapacityModel(GenerationMixin, ABC):
             model: directory or Hub id of a bundle; with `export=True` what export-model takes.
             options: `backend` and `threads` of the program that runs, and `check_hashes` (default: True) of its files;
                 `revision`, `token`, `cache_dir` and `local_files_only` for the Hub; `export`, and with it the options
-                of export-model by the names of `Recipe` (`max_batch=8`), `greedy`, `max_memory` and `verify`; `output`,
-                where to keep the bundle, and `force` to replace one.
+                of export-model by the names of `Recipe` (`max_batch=8`), `recipe` and `device` to start from a named
+                recipe, `greedy`, `max_memory` and `verify`; `output`, where to keep the bundle, and `force` to replace
+                one.
 
         Raises:
             UserInputError: an option that does not exist, or a bundle of another kind.

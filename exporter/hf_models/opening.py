@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import AutoConfig, GenerationConfig, PretrainedConfig
 
 from exporter.bundle.writer import CONFIG_NAME, GENERATION_CONFIG_NAME
+from exporter.named_recipes import Chosen, chosen_recipe, said_of
 from exporter.spec.faults import ModelSourceError, SpecError, one_line, raise_if_any
 from exporter.spec.memory import parse_bytes
 from exporter.spec.model_source import resolve_source
@@ -33,7 +34,7 @@ CLASSES: dict[ModelKind, str] = {
 RUN = ("threads", "backend", "check_hashes")
 HUB = ("revision", "token", "cache_dir", "local_files_only")
 RECIPE = tuple(field.name for field in fields(Recipe) if field.name != "model")
-EXPORT = (*RECIPE, "greedy", "max_memory", "verify", "output", "force")
+EXPORT = ("recipe", "device", *RECIPE, "greedy", "max_memory", "verify", "output", "force")
 
 
 class LoadError(SpecError):
@@ -64,11 +65,11 @@ def open_bundle(model: str | os.PathLike[str], kind: ModelKind, options: Mapping
     _check_options(given, is_export)
     temporary = None
     if is_export:
-        recipe = _recipe(str(model), given)
-        _require_kind(str(model), ModelSpec.from_config(resolve_source(recipe).load_config()).kind, kind)
+        chosen = _chosen(str(model), given)
+        _require_kind(str(model), ModelSpec.from_config(resolve_source(chosen.recipe).load_config()).kind, kind)
         if given.get("output") is None:
             temporary = TemporaryDirectory(prefix="fixed-capacity-")
-        path = _export(recipe, given, temporary)
+        path = _export(chosen, given, temporary)
     else:
         path = Path(model) if Path(model).exists() else _download(str(model), given)
         _require_bundle(path)
@@ -84,10 +85,13 @@ def _check_options(given: Mapping[str, Any], is_export: bool) -> None:
     unknown = [name for name in given if name not in known]
     advice = "" if is_export else "; those of an export need export=True"
     faults = [f"{', '.join(unknown)} is no option here; there are {', '.join(known)}{advice}"] if unknown else []
+    threads = given.get("threads")
+    if not (threads is None or (isinstance(threads, int) and not isinstance(threads, bool) and threads > 0)):
+        faults.append(f"threads={threads!r} must be a whole number of at least 1, or None for one per core")
     raise_if_any(LoadError, "from_pretrained", faults)
 
 
-def _recipe(model: str, given: Mapping[str, Any]) -> Recipe:
+def _chosen(model: str, given: Mapping[str, Any]) -> Chosen:
     """What an export is asked for. A bundle in the place of a checkpoint is a common mistake, and has an answer."""
     if (Path(model) / MANIFEST_NAME).is_file():
         raise LoadError(model, ["it is a bundle already; leave export=True and its options out"])
@@ -95,7 +99,7 @@ def _recipe(model: str, given: Mapping[str, Any]) -> Recipe:
     backends = recipe.get("backends", ())
     if backends:
         recipe["backends"] = (backends,) if isinstance(backends, str) else tuple(backends)
-    return Recipe(model, **recipe)
+    return chosen_recipe(given.get("recipe"), given.get("device"), {"model": model, **recipe})
 
 
 def _require_kind(model: str, found: ModelKind, wanted: ModelKind) -> None:
@@ -104,19 +108,20 @@ def _require_kind(model: str, found: ModelKind, wanted: ModelKind) -> None:
         raise LoadError(model, [f"it is {found} and no {wanted}; use {CLASSES[found]}"])
 
 
-def _export(recipe: Recipe, given: Mapping[str, Any], temporary: TemporaryDirectory[str] | None) -> Path:
+def _export(chosen: Chosen, given: Mapping[str, Any], temporary: TemporaryDirectory[str] | None) -> Path:
     from exporter.pipeline import export_bundle
 
     max_memory = given.get("max_memory")
     output = Path(given["output"]) if temporary is None else Path(temporary.name) / "model.bundle"
-    export_bundle(
-        recipe,
-        output,
-        force=given.get("force", False),
-        verify=given.get("verify", True),
-        greedy=given.get("greedy", False),
-        max_memory_bytes=None if max_memory is None else parse_bytes(str(max_memory)),
-    )
+    with said_of(chosen):
+        export_bundle(
+            chosen.recipe,
+            output,
+            force=given.get("force", False),
+            verify=given.get("verify", True),
+            greedy=given.get("greedy", chosen.greedy),
+            max_memory_bytes=chosen.memory_bytes if max_memory is None else parse_bytes(str(max_memory)),
+        )
     return output
 
 

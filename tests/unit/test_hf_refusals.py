@@ -134,8 +134,25 @@ def test_options_that_do_not_exist_are_refused_with_those_that_do(llama_bundle: 
     load = FixedCapacityModelForCausalLM.from_pretrained
     with pytest.raises(UserInputError, match=r"max_batch, device_map is no option here; there are threads.*export="):
         load(llama_bundle, max_batch=3, device_map="auto")
-    with pytest.raises(UserInputError, match="frob is no option here; there are threads, max_batch"):
+    with pytest.raises(UserInputError, match="frob is no option here; there are threads, recipe, device, max_batch"):
         load(llama_bundle, export=True, frob=3)
+
+
+@pytest.mark.parametrize("threads", ["x", 0, True, 1.5])
+def test_threads_that_are_no_count_are_refused(llama_bundle: Path, threads: object) -> None:
+    with pytest.raises(UserInputError, match=f"threads={threads!r} must be a whole number of at least 1"):
+        FixedCapacityModelForCausalLM.from_pretrained(llama_bundle, threads=threads)
+
+
+def test_a_named_recipe_exports_a_checkpoint_within_its_device(llama_checkpoint: Path) -> None:
+    load = FixedCapacityModelForCausalLM.from_pretrained
+    chosen = {"recipe": "smollm2-135m", "device": "phone", "attention": "fused", "max_dec": 24, "prefill_chunk": 8}
+    with pytest.raises(UserInputError, match=r"recipe smollm2-135m for a phone, .*--max-memory 1\.0 kB"):
+        load(llama_checkpoint, export=True, **chosen, max_memory="1000")
+    with pytest.raises(UserInputError, match="--recipe smollm2 is unknown; did you mean smollm2-"):
+        load(llama_checkpoint, export=True, recipe="smollm2")
+    with pytest.raises(UserInputError, match="--device phone chooses among the values of a named recipe"):
+        load(llama_checkpoint, export=True, device="phone")
 
 
 def test_an_export_that_cannot_be_is_refused_before_it_begins(
