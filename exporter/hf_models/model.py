@@ -143,6 +143,10 @@ class FixedCapacityModel(GenerationMixin, ABC):
         with self._shared.lock, one_torch_thread():
             return super().generate(*args, **kwargs)
 
+    def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused, and `generate_batch` with it: rows of a request begin together."""
+        raise UnsupportedSetting("continuous batching: rows of a request begin together; give them to generate at once")
+
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
         """Copy the bundle to a directory, with a model card; with `push_to_hub` upload it too.
 

@@ -118,6 +118,11 @@ def test_logits_are_kept_by_number(model: FixedCapacityModelForCausalLM, keep: o
         model(PROMPT, logits_to_keep=keep)
 
 
+def test_continuous_batching_is_refused(model: FixedCapacityModelForCausalLM) -> None:
+    with pytest.raises(UnsupportedSetting, match="rows of a request begin together"):
+        model.generate_batch([[5, 6, 7]])
+
+
 @pytest.mark.parametrize("where", ["cuda", 0, torch.device("meta")])
 def test_another_device_is_refused(model: FixedCapacityModelForCausalLM, where: Any) -> None:
     with pytest.raises(UnsupportedSetting, match="give device='cpu'"):
