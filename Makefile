@@ -1,7 +1,7 @@
 # make demo       installs into .venv and runs examples/demo.py
 # make test       linters, type checks, C++ tests and Python tests, without real weights
 # make test-families  every family exported in every form and held to eager; half an hour
-# make test-large     what takes minutes each: Gemma 3 with an assistant, Gemma 4 E2B whole; 13 GB of memory
+# make test-large     what takes minutes each: Gemma 3 with an assistant, Gemma 4 E2B whole, slow exports; 13 GB of memory
 # make families-table  writes README's table of families
 # make recipes-table  writes the tables of docs/recipes.md
 # make test-real  the tests that need real weights (installs them)

@@ -103,7 +103,7 @@ def test_1600_tokens_stay_the_same_whatever_proposes(
         assert counts["accepted"] > 100
 
 
-@pytest.mark.parametrize("drafts", [1, 2, 7])
+@pytest.mark.parametrize("drafts", [1, 7])
 def test_any_number_of_drafts_gives_the_same_tokens(
     runner: Runner, gemma: tuple[Path, Path], prompt: list[int], plain: list[int], drafts: int
 ) -> None:

@@ -18,7 +18,7 @@ from runtime_shims.reference.generation import generate
 from runtime_shims.reference.loading import open_session
 from runtime_shims.reference.session import Session
 from runtime_shims.reference.text import load_text_codec
-from tests.real.exports import SPELLINGS, Exports
+from tests.real.exports import Exports
 from tests.real.greedy_driver import GreedyRun, greedy_run
 from tests.real.oracle import Judgement, judge_decoder_only
 from tests.real.summary import Summary
@@ -70,15 +70,10 @@ class Finished:
     probe_P: torch.Tensor
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_are_made_side_by_side(exports: Exports) -> None:
-    exports.start((made.name, "fused") for made in FORMATS)
-    exports.start(("whisper-8da8w", attention) for attention in SPELLINGS)
-
-
 @pytest.fixture(scope="module", params=FORMATS, ids=str)
 def finished(request: pytest.FixtureRequest, exports: Exports) -> Finished:
     made: Format = request.param
+    exports.start((name, "fused") for name in (*map(str, FORMATS), "whisper-8da8w"))  # side by side with these tests
     model, tokenizer = request.getfixturevalue(made.name.split("-")[0])
     session = open_session(exports.bundle(made.name, "fused"), threads=THREADS)
     prompt = tokenizer(PROMPT).input_ids
@@ -125,7 +120,7 @@ def test_formats_take_the_memory_they_promise(exports: Exports) -> None:
         assert 0.99 < record.file_bytes / record.weights_bytes < 1.03
 
 
-@pytest.mark.parametrize("attention", SPELLINGS)
+@pytest.mark.parametrize("attention", ["fused", pytest.param("portable", marks=pytest.mark.large)])
 def test_whisper_in_8_bits_hears_every_word(attention: str, exports: Exports, summary: Summary) -> None:
     bundle = exports.bundle("whisper-8da8w", attention)
     extractor, recordings = load_speech_features(bundle), real_weights().speech_wavs()

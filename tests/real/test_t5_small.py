@@ -5,7 +5,7 @@ Stock eager runs each source without padding. Rows of one source length share an
 mask; `oracle.py` says why one pass over the finished rows judges every greedy choice.
 
 Drawn weights with tied embeddings answer greedily with the token they were given, whatever was said before.
-So every request also reads 64 random tokens, one to five per step, and each one's logits are compared.
+So every request also reads more random tokens, one to five per step, and each one's logits are compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from tests.support.shared import THREADS
 
 pytestmark = pytest.mark.real
 
-MAX_BATCH, MAX_ENC, NEW_TOKENS = 8, 512, 64
+MAX_BATCH, MAX_ENC = 8, 512
+GREEDY_TOKENS, READ_TOKENS = 24, 64
 SHAPES = [(batch, length) for batch in (1, 3, MAX_BATCH) for length in (1, 7, 200, MAX_ENC - 1, MAX_ENC)]
 MIXED_LENGTHS = (MAX_ENC, 1, 7, 200, MAX_ENC - 1, 2, 64, 333)
 Rows = list[list[int]]
@@ -79,10 +80,10 @@ def begin(session: Session, source: Rows) -> Tensor:
 
 
 def greedy(session: Session, source: Rows) -> Answer:
-    """64 greedy tokens per row; end-of-sequence is a token like any other."""
+    """Greedy tokens, as many for each row; end-of-sequence is a token like any other."""
     logits_BV = begin(session, source)
     tokens, logits = [], []
-    for _ in range(NEW_TOKENS):
+    for _ in range(GREEDY_TOKENS):
         logits.append(logits_BV.clone())
         tokens.append(logits_BV.argmax(dim=-1))
         logits_BV = session.step(tokens[-1][:, None].tolist())[:, 0]
@@ -90,13 +91,13 @@ def greedy(session: Session, source: Rows) -> Answer:
 
 
 def reading(session: Session, source: Rows, seed: int) -> Answer:
-    """64 random tokens per row, read in steps of one to five tokens."""
+    """Random tokens, as many for each row, read in steps of one to five tokens."""
     numbers = random.Random(seed)
-    tokens = random_rows([NEW_TOKENS] * len(source), seed)
+    tokens = random_rows([READ_TOKENS] * len(source), seed)
     parts = [begin(session, source)[:, None].clone()]
     at = 0
-    while at < NEW_TOKENS - 1:
-        end = min(at + numbers.randint(1, session.limits.max_logit_rows), NEW_TOKENS - 1)
+    while at < READ_TOKENS - 1:
+        end = min(at + numbers.randint(1, session.limits.max_logit_rows), READ_TOKENS - 1)
         parts.append(session.step([row[at:end] for row in tokens]).clone())
         at = end
     return Answer(torch.tensor(tokens), torch.cat(parts, dim=1))
@@ -151,8 +152,8 @@ def test_every_batch_and_source_length_equals_unpadded_eager_in_any_order(
     summary.add(
         "t5-small",
         form,
-        f"{len(order)} shapes, {NEW_TOKENS} greedy tokens equal, smallest margin {min(smallest):.2g}; "
-        f"logits of these and of {NEW_TOKENS} random tokens within {max(differences):.2g}",
+        f"{len(order)} shapes, {GREEDY_TOKENS} greedy tokens equal, smallest margin {min(smallest):.2g}; "
+        f"logits of these and of {READ_TOKENS} random tokens within {max(differences):.2g}",
     )
 
 
@@ -164,7 +165,7 @@ def test_rows_of_different_source_lengths_share_a_batch(
 
 
 def test_a_source_that_lost_its_last_token_would_be_noticed(eager: PreTrainedModel) -> None:
-    source, tokens = random_rows([7], seed=102), torch.tensor(random_rows([NEW_TOKENS], seed=103))
+    source, tokens = random_rows([7], seed=102), torch.tensor(random_rows([READ_TOKENS], seed=103))
     whole = eager_logits(eager, source, tokens)
     shortened = eager_logits(eager, [source[0][:-1]], tokens)
     allowed = max(allowed_difference(whole, backend_of(form)) for form in FORMS)
