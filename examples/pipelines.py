@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 
 from exporter.hf import pipeline
+from runtime_shims.contract.errors import FixedCapacityError
 
 
 def answers(task: str, bundle: str, inputs: list[str]) -> list[str]:
@@ -30,4 +31,7 @@ def answers(task: str, bundle: str, inputs: list[str]) -> list[str]:
 if __name__ == "__main__":
     if len(sys.argv) < 4:
         sys.exit("usage: pipelines.py TASK BUNDLE TEXT_OR_FILE..., with a task such as translation")
-    print(*answers(sys.argv[1], sys.argv[2], sys.argv[3:]), sep="\n")
+    try:
+        print(*answers(sys.argv[1], sys.argv[2], sys.argv[3:]), sep="\n")
+    except FixedCapacityError as error:
+        sys.exit(f"pipelines.py: {error}")

@@ -146,7 +146,7 @@ def _download(model: str, given: Mapping[str, Any]) -> Path:
         return Path(snapshot_download(model, revision=revision, local_dir=target, **hub))
     except Exception as error:  # the Hub's client raises a dozen kinds, for a name as for a network that is down
         fault = f"there is no such directory, and the Hub gives none: {one_line(error)}"
-        raise ModelSourceError(model, [fault]) from error
+        raise ModelSourceError(model, [fault]) from None  # its own traceback is a hundred lines of sockets
 
 
 def _configs(bundle: Bundle) -> tuple[PretrainedConfig, GenerationConfig]:
