@@ -21,6 +21,8 @@ def generate(bundle: str, prompt: list[int], count: int = 8) -> list[int]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # it would warn of every cache that it copies
     session = onnxruntime.InferenceSession(f"{bundle}/decode.onnx", options, providers=["CPUExecutionProvider"])
+    if any(value.name == "enc_lengths" for value in session.get_inputs()):
+        sys.exit(f"{bundle} has an encoder, which this example leaves out; give a decoder-only bundle")
     pasts = [value for value in session.get_inputs() if value.name.startswith("past_key_values.")]
     caches = {value.name: np.zeros((1, *value.shape[1:]), np.float32) for value in pasts}
     tokens, zero, one = list(prompt), np.zeros((1, 1), np.int64), np.ones(1, np.int64)

@@ -62,7 +62,8 @@ class SelfAttentionLayer(CacheLayerMixin):
         """
         rows, step = key_states.shape[0], key_states.shape[2]
         check_states(self, key_states, value_states)
-        self._check_room(rows, step)
+        self._check_rows(rows)
+        self._check_room(step)
         self.rows = rows
         start, end = self.length, self.length + step
         first = start - self._visible(start)
@@ -84,7 +85,11 @@ class SelfAttentionLayer(CacheLayerMixin):
         return seen_keys, seen_values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """How many positions the next step of `query_length` tokens attends to, and the first of them."""
+        """How many positions the next step of `query_length` tokens attends to, and the first of them.
+
+        Raises CapacityExceeded here already, before a model makes masks that would not fit (Falcon's with ALiBi).
+        """
+        self._check_room(query_length)
         visible = self._visible(self.length)
         return visible + query_length, self.length - visible
 
@@ -148,8 +153,7 @@ class SelfAttentionLayer(CacheLayerMixin):
         """Positions `first` up to `end`, oldest first."""
         return read_ring(live, first, end) if self.is_sliding else live[:, :, first:end]
 
-    def _check_room(self, rows: int, step: int) -> None:
-        self._check_rows(rows)
+    def _check_room(self, step: int) -> None:
         end = self.length + step
         # A step of drafts may hang over the capacity: what is accepted of it does not.
         hangs_over = step <= self.geometry.max_step and self.length < self.capacity.max_dec

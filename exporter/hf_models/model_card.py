@@ -114,6 +114,7 @@ def _figures(manifest: Manifest) -> Iterator[str]:
         allowed = f"{tolerance(recipe, program.backend).relative:g} of the largest"
         yield f"| `{program.file}` | {program.attention} | {format_bytes(sizes[program.file])} | {allowed} |"
     yield ""
-    yield "The bundle holds answers of the original model; `run-model verify BUNDLE` repeats them."
+    whose = "the original model" if recipe.quantize == "none" else "the model over these rounded weights"
+    yield f"The bundle holds answers of {whose}; `run-model verify BUNDLE` repeats them."
     yield ""
     yield f"Made with {', '.join(f'{package.name} {package.version}' for package in manifest.packages)}."

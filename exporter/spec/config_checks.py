@@ -210,6 +210,9 @@ def _stream_faults(config: PretrainedConfig) -> list[str]:
         if not 0 <= share < 1
     ]
     streams, active = getattr(text_config, "altup_num_inputs", None), getattr(text_config, "altup_active_idx", 0)
+    per_layer = getattr(text_config, "hidden_size_per_layer_input", None)
+    if streams is not None and not per_layer:
+        faults.append(f"hidden_size_per_layer_input is {per_layer}, expected a number from 1 on")
     if streams is not None and not 0 <= active < streams:
         faults.append(f"altup_active_idx is {active}, expected a number from 0 to below altup_num_inputs ({streams})")
     return faults

@@ -27,6 +27,11 @@ def _falcon_faults(config: PretrainedConfig) -> list[str]:
         faults.append(f"num_kv_heads is {kv_heads}, expected a divisor of num_attention_heads ({heads})")
     if not config.new_decoder_architecture and not config.multi_query and kv_heads != heads:
         faults.append(f"num_kv_heads is {kv_heads}, expected num_attention_heads ({heads}) without multi_query")
+    norms = config.num_ln_in_parallel_attn
+    if config.new_decoder_architecture and norms not in (None, 1, 2):
+        faults.append(f"num_ln_in_parallel_attn is {norms}, expected 1 or 2")
+    if norms == 2 and config.parallel_attn and not config.new_decoder_architecture:
+        faults.append("transformers does not run num_ln_in_parallel_attn 2 without new_decoder_architecture")
     if config.new_decoder_architecture and not config.parallel_attn:
         faults.append("transformers does not run new_decoder_architecture without parallel_attn")
     return faults

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 NESTS_TEXT = ("gemma3", "gemma3n", "gemma4", "gemma4_unified")
-"""Model types whose text model attends to text alone as the whole model does."""
+"""Model types whose text model reads text as the whole model does: the tokens of images and sound in it excepted, for
+which Gemma 3n has tables of their own."""
 TOWER_IN_ENCODER = ("t5gemma2",)
 COMPOSITES = (*NESTS_TEXT, *TOWER_IN_ENCODER)
 _TOWER = ("vision_tower", "multi_modal_projector")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Buffers that older transformers versions saved and that are computed today.
 _COMPUTED = re.compile(
-    r"(rotary_emb\.inv_freq|attn\.masked_bias|attn\.bias|position_ids|embed_positions\.weights|\.version)$"
+    r"(rotary_emb\.inv_freq|attn(?:\.attention)?\.(?:masked_)?bias|position_ids|embed_positions\.weights|\.version)$"
 )
 _NAMES_SHOWN = 8
 

@@ -31,7 +31,13 @@ from runtime_shims.commands.decoding_options import (
     open_decoding,
     stop_strings,
 )
-from runtime_shims.commands.generate_output import Answer, OutputOptions, TokenPrinter, print_answers
+from runtime_shims.commands.generate_output import (
+    Answer,
+    OutputOptions,
+    TokenPrinter,
+    print_answers,
+    print_note_of_empty,
+)
 from runtime_shims.commands.inputs import (
     InputOptions,
     InputRow,
@@ -195,6 +201,8 @@ def run(bundle: Bundle, inputs: InputOptions, options: RunOptions) -> None:
     speculation = {**opened.report, "running_acceptance": opened.running_acceptance(), **stats.speculation()}
     measured = {**stats.as_dict(), "speculation": speculation, "interrupted": interrupt is not None}
     print_answers(answers, {"load_seconds": load_seconds, **measured}, options.output)
+    if not inputs.chat and (inputs.prompts or inputs.prompts_file) and bundle.manifest.kind == "decoder_only":
+        print_note_of_empty(answers)
     if interrupt is not None:
         raise interrupt
 

@@ -108,6 +108,15 @@ class TokenPrinter:
         typer.echo(text, nl=False)
 
 
+def print_note_of_empty(answers: Sequence[Answer]) -> None:
+    """Say on stderr which texts ended before they began: models that were taught to chat do, without their template."""
+    texts = {one.row: one.text for one in answers if one.generation.stop_reason == "eos" and one.text is not None}
+    rows = ", ".join(f"row {row}" for row, text in texts.items() if not text.strip())
+    if rows:
+        advice = "models that were taught to chat need --chat, and --min-new-tokens keeps others going"
+        typer.echo(f"{rows}: the model ended at once, with an empty text; {advice}", err=True)
+
+
 def print_answers(answers: Sequence[Answer], statistics: Statistics, options: OutputOptions) -> None:
     """Print the finished rows, unless they have been streamed, and what they cost."""
     if options.as_json:

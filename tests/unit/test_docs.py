@@ -40,6 +40,10 @@ def runner_options() -> set[str]:
     return {f"--{name}" for name in re.findall(r'^ +\{"([a-z-]+)", (?:no|required)_argument', source, re.MULTILINE)}
 
 
+def demo_options() -> set[str]:
+    return set(re.findall(r'"(--[a-z-]+)"', text_of(ROOT / "examples" / "demo.py")))
+
+
 def test_contributing_repeats_the_table_of_tolerances() -> None:
     text = text_of(ROOT / "CONTRIBUTING.md")
     rows = re.findall(r"^\| (float\w+|8 bits|features) \| (\w+) \| ([\d.e-]+) \| (.+) \|$", text, re.MULTILINE)
@@ -60,7 +64,7 @@ def test_every_file_that_is_named_exists(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/recipes.md"])
 def test_every_option_that_is_named_exists(name: str) -> None:
-    known = options_of(cli.make_app(), run_cli.make_app()) | runner_options()
+    known = options_of(cli.make_app(), run_cli.make_app()) | runner_options() | demo_options()
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text_of(ROOT / name))) - known == set()
 
 

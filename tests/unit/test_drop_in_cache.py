@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     DynamicCache,
+    FalconConfig,
     PreTrainedModel,
 )
 
@@ -70,6 +71,13 @@ def test_exactly_the_capacity_is_usable_and_the_next_token_is_refused(gemma3: Pr
         step(gemma3, cache, tiny_models.tokens(2, 1))
     assert cache.get_seq_length() == MAX_DEC
     assert all(torch.equal(buffer, before) for buffer, before in zip(buffers(cache), kept, strict=True))
+
+
+def test_a_full_cache_is_told_before_masks_are_made_that_do_not_fit() -> None:
+    config = FalconConfig(vocab_size=97, hidden_size=48, num_hidden_layers=1, num_attention_heads=4, alibi=True)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with pytest.raises(CapacityExceeded, match=r"1 more decoder positions after 40, .*: make it with max_dec >= 41"):
+        model.generate(tiny_models.tokens(1, MAX_DEC - 1), cache=small_cache(model), max_new_tokens=9)
 
 
 def test_too_many_rows_or_a_prompt_too_long_are_refused_before_anything_is_written(gemma3: PreTrainedModel) -> None:

@@ -108,6 +108,14 @@ def test_types_whose_attention_is_another_are_refused_with_the_fact(model_type: 
             {"new_decoder_architecture": True, "parallel_attn": False},
             "transformers does not run new_decoder_architecture without parallel_attn",
         ),
+        (
+            {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 3},
+            "num_ln_in_parallel_attn is 3, expected 1 or 2",
+        ),
+        (
+            {"num_ln_in_parallel_attn": 2},
+            "transformers does not run num_ln_in_parallel_attn 2 without new_decoder_architecture",
+        ),
     ],
     ids=str,
 )
@@ -132,8 +140,10 @@ def test_phi_3_with_frequencies_for_long_texts_is_refused() -> None:
 def test_shares_and_streams_that_gemma_3n_cannot_have_are_refused_together() -> None:
     config = AutoConfig.for_model("gemma3n_text", num_hidden_layers=2, num_kv_shared_layers=0)
     config.activation_sparsity_pattern, config.altup_active_idx = [1.0, 0.95], 4
+    config.hidden_size_per_layer_input = 0
     assert faults_of(config) == (
         "activation_sparsity_pattern holds 1.0, expected numbers from 0 to below 1",
+        "hidden_size_per_layer_input is 0, expected a number from 1 on",
         "altup_active_idx is 4, expected a number from 0 to below altup_num_inputs (4)",
     )
 

@@ -139,14 +139,16 @@ def test_a_position_table_that_older_versions_saved_may_be_left_over(tmp_path: P
     assert float(loaded.model.encoder.embed_positions.weights.std()) > 0.1
 
 
-def test_buffers_that_old_versions_saved_are_not_left_over(tmp_path: Path) -> None:
-    file = saved("gpt2", tmp_path) / "model.safetensors"
+@pytest.mark.parametrize(("name", "attention"), [("gpt2", "attn"), ("gpt_neo", "attn.attention")])
+def test_buffers_that_old_versions_saved_are_not_left_over(name: str, attention: str, tmp_path: Path) -> None:
+    tiny_models.build(name).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
     extra = {
-        "transformer.h.0.attn.bias": torch.ones(1, 1, 4, 4),
-        "transformer.h.0.attn.masked_bias": torch.ones(1),
+        f"transformer.h.0.{attention}.bias": torch.ones(1, 1, 4, 4),
+        f"transformer.h.0.{attention}.masked_bias": torch.ones(1),
     }
     save_file(load_file(file) | extra, file, metadata={"format": "pt"})
-    assert source_of(tmp_path).load_model().config.model_type == "gpt2"
+    assert source_of(tmp_path).load_model().config.model_type == name
 
 
 def test_a_classifier_is_not_taken_for_a_generator(tmp_path: Path) -> None:

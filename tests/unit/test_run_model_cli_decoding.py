@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 
 import pytest
@@ -243,3 +245,13 @@ def test_inspect_shows_the_draft_inside_a_bundle(
     assert "--speculate self or auto" in capsys.readouterr().out
     assert main(["inspect", str(both), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["draft"]["kind"] == "decoder_only"
+
+
+def test_an_empty_text_is_told_with_what_may_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prompt = next(text for text in map("".join, product(ascii_letters, repeat=2)) if not text_of(text, 1).strip())
+    ids = TOKENIZER(prompt).input_ids
+    bundle = write(tmp_path / "bundle", eos=tuple(expected_continuation(ids, 1)))
+    assert run(bundle, "--prompt", prompt) == 0
+    assert "row 0: the model ended at once, with an empty text; models that were taught" in capsys.readouterr().err
+    assert run(bundle, "--ids", ",".join(map(str, ids))) == 0
+    assert capsys.readouterr().err == ""
