@@ -49,8 +49,8 @@ def chosen_recipe(name: str | None, device: str | None, given: Mapping[str, Any]
         changes["draft"] = None
     if name is None:
         return _without_name(device, changes)
-    make = RECIPES[known_recipe(name)]
-    on = None if device is None else known_device(device)
+    make = RECIPES[known_recipe(str(name))]
+    on = None if device is None else known_device(str(device))
     deployment = make()
     recipe = deployment.on(None if on is None else on.name)
     if changes.get("quantize", recipe.quantize) != recipe.quantize:

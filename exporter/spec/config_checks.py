@@ -15,6 +15,7 @@ from exporter.spec.families import (
     nests_its_stacks,
     own_layer_types,
 )
+from exporter.spec.faults import one_line
 from exporter.spec.own_attention_checks import own_attention_faults
 from runtime_shims.contract.formatting import format_ranges
 
@@ -52,8 +53,11 @@ def config_faults(config: PretrainedConfig) -> list[str]:
         _quantization_faults,
     )
     for check in checks:
-        faults += check(config)
-    return faults
+        try:
+            faults += check(config)
+        except ValueError as error:  # what transformers computes of a config's values may refuse them
+            faults.append(f"transformers refuses the config: {one_line(error)}")
+    return list(dict.fromkeys(faults))
 
 
 def _type_faults(config: PretrainedConfig) -> list[str]:

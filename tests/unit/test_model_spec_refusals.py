@@ -148,6 +148,14 @@ def test_shares_and_streams_that_gemma_3n_cannot_have_are_refused_together() -> 
     )
 
 
+def test_shared_layers_of_a_type_that_nothing_owns_are_refused() -> None:
+    types = ["full_attention", "sliding_attention", "full_attention"]
+    config = AutoConfig.for_model("gemma3n_text", num_hidden_layers=3, layer_types=types, num_kv_shared_layers=0)
+    config.num_kv_shared_layers = 2
+    (fault,) = faults_of(config)
+    assert fault.startswith("transformers refuses the config: The set of layer types producing a cache")
+
+
 def test_a_model_with_images_is_refused() -> None:
     faults = faults_of(AutoConfig.for_model("llava"))
     assert any("vision input" in fault for fault in faults)
