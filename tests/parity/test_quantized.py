@@ -39,7 +39,6 @@ NAMED = (("t5", "t5-small"), ("gemma3", "gemma-3-270m"))
 FUSED = (
     ("t5", "8da4w", 4),
     ("whisper", "8da8w", 4),
-    ("whisper", "8da4w", 8),
     ("gemma3", "8da8w", 8),
     ("gemma3", "8da4w", 4),
     ("t5", "int8-weights-kv", 8),

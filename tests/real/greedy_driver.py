@@ -42,12 +42,12 @@ def greedy_run(session: Session, prompt: Sequence[int], count: int, probe_P: Ten
 
 @dataclass(frozen=True)
 class RollbackPlan:
-    """How to roll back: seed, most drafts per step, rounds from one deep rollback to the next, tokens (all)."""
+    """How to roll back: seed, most drafts per step, rounds from one deep rollback to the next, tokens."""
 
     seed: int
     max_draft: int
     deep_every: int
-    tokens: int | None = None
+    tokens: int
 
 
 @dataclass

@@ -117,7 +117,7 @@ def test_four_rows_of_gemma_with_ragged_acceptance_equal_four_single_runs(
     runner: Runner, gemma: tuple[Path, Path], rows: list[list[int]], summary: Summary
 ) -> None:
     target, draft = gemma
-    mode = ("--max-new-tokens", 160, "--no-verify", "--speculate", "draft", "--draft-bundle", draft)
+    mode = ("--max-new-tokens", 96, "--no-verify", "--speculate", "draft", "--draft-bundle", draft)
     together = runner.answer(target, rows, *mode)
     found = [row["tokens"] for row in together["generations"]]
     assert found == [runner.tokens(target, [row], *mode)[0] for row in rows]

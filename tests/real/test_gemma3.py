@@ -33,10 +33,11 @@ PROMPT = "In the spring of 1847, the surveyor Thomas Aldridge left the harbour o
 NEW_TOKENS = 1600
 WINDOW, MAX_STEP, MAX_DEC = 512, 64, 2048
 ROLLBACKS = {
-    "fused": RollbackPlan(seed=1847, max_draft=7, deep_every=40),
-    "portable": RollbackPlan(seed=1847, max_draft=3, deep_every=80, tokens=1100),  # two windows: its steps are slow
-    "onnx": RollbackPlan(seed=1847, max_draft=7, deep_every=40),
+    "fused": RollbackPlan(seed=1847, max_draft=7, deep_every=40, tokens=1100),
+    "portable": RollbackPlan(seed=1847, max_draft=3, deep_every=80, tokens=1100),  # its steps are slow
+    "onnx": RollbackPlan(seed=1847, max_draft=7, deep_every=40, tokens=1100),
 }
+"""Past two windows each; what comes behind is what came before."""
 
 
 @dataclass(frozen=True)
