@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exporter.spec.weight_format import DEFAULT_GROUP
+from exporter.spec.weight_format import DEFAULT_GROUP, is_torchaos
 from runtime_shims.contract.manifest import ResolvedRecipe
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def limit_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
 
 def _width_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
     """torchao's 4 bits, those of core operators, come in whole groups; ours and ONNX Runtime's fill the last one up."""
-    if recipe.quantize != "8da4w" or recipe.attention != "portable" or "onnx" in recipe.backends:
+    if recipe.quantize != "8da4w" or not is_torchaos(recipe):
         return []
     group = recipe.group_size or DEFAULT_GROUP
     broken = sorted({width for _, width in spec.weights.linear if width % group})
@@ -56,9 +56,7 @@ def _width_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
 def _sound_faults(spec: ModelSpec, recipe: ResolvedRecipe) -> list[str]:
     """XNNPACK holds one size that varies in what it reshapes; quantized products over rows of sound have two."""
     sound = None if spec.encoder is None else spec.encoder.sound
-    if sound is None or sound.bands is not None or recipe.max_batch == 1:
-        return []
-    if recipe.attention != "portable" or recipe.quantize == "none" or "onnx" in recipe.backends:
+    if sound is None or sound.bands is not None or recipe.max_batch == 1 or not is_torchaos(recipe):
         return []
     return [
         f"--quantize {recipe.quantize} with --attention portable takes one row of sound, got --max-batch "

@@ -29,6 +29,11 @@ def cache_type(recipe: ResolvedRecipe) -> str:
     return "int8" if recipe.quantize == INT8_CACHES else recipe.dtype
 
 
+def is_torchaos(recipe: ResolvedRecipe) -> bool:
+    """Whether integers are those of torchao, which XNNPACK takes with core operators; else ours, or ONNX Runtime's."""
+    return recipe.quantize != "none" and recipe.attention == "portable" and "onnx" not in recipe.backends
+
+
 @dataclass(frozen=True)
 class WeightFormat:
     """Bits of the layers' matrices, and of embedding and head; `group` inputs share a scale, None: all of a feature.

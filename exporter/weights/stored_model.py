@@ -8,7 +8,7 @@ from exporter.spec.memory_budget import machine_memory_bytes
 from exporter.spec.model_source import ModelSource
 from exporter.spec.open_model import open_model
 from exporter.spec.progress import Progress, SilentProgress
-from exporter.spec.weight_format import WeightFormat
+from exporter.spec.weight_format import WeightFormat, is_torchaos
 from exporter.weights.half import round_to_half
 from exporter.weights.quantize import quantize_model
 from exporter.weights.torchao_form import quantize_for_xnnpack
@@ -26,7 +26,7 @@ def load_stored(source: ModelSource, recipe: ResolvedRecipe, progress: Progress)
         ExportFailed: an embedding does more than look up and scale.
     """
     weights = WeightFormat.of(recipe)
-    if not (weights.is_quantized and _in_our_form(recipe)):
+    if not weights.is_quantized or is_torchaos(recipe):
         return _as_stored(source.load_model(progress), recipe, progress)
     opened = open_model(source, progress)
     progress.stage("quantizing weights")
@@ -44,15 +44,11 @@ def _as_stored(model: PreTrainedModel, recipe: ResolvedRecipe, progress: Progres
     weights = WeightFormat.of(recipe)
     if weights.is_quantized:
         progress.stage("quantizing weights")
-        (quantize_model if _in_our_form(recipe) else quantize_for_xnnpack)(model, weights)
+        (quantize_for_xnnpack if is_torchaos(recipe) else quantize_model)(model, weights)
     elif recipe.dtype == "float16":
         progress.stage("rounding weights")
         round_to_half(model)
     return model
-
-
-def _in_our_form(recipe: ResolvedRecipe) -> bool:
-    return recipe.attention == "fused" or WeightFormat.of(recipe).for_onnx
 
 
 def _floats_fit(model: PreTrainedModel) -> bool:
